@@ -1,0 +1,16 @@
+/* A latency histogram: log-scaled buckets from 1 µs to 1000 s with an error of at most 5 %, updated with relaxed atomics. */
+#ifndef OT_BASE_HIST_H
+#define OT_BASE_HIST_H
+
+#include "base/macros.h"
+#include <stdatomic.h>
+
+#define OT_HIST_BUCKETS 512
+struct ot_hist { _Atomic uint64_t counts[OT_HIST_BUCKETS]; _Atomic uint64_t count, sum_us; _Atomic uint64_t max_us; };
+
+void ot_hist_record(struct ot_hist *hist, int64_t us);                    /* negative counts as 0 */
+uint64_t ot_hist_quantile_us(const struct ot_hist *hist, double q);       /* upper edge of the bucket; 0 when empty */
+uint64_t ot_hist_count_below(const struct ot_hist *hist, uint64_t us);    /* for classic Prometheus buckets */
+void ot_hist_merge(struct ot_hist *into, const struct ot_hist *from);
+
+#endif
