@@ -1,0 +1,170 @@
+/* The log of one partition: segments, indexes, epochs and producer state in one directory, in Kafka 4's disk format.
+ *
+ * Three kinds of callers, and what each may do at the same time as the others:
+ *   the writer    at most one at a time (the append lane, or whoever closed the lane): append, roll, truncate, start_at, close.
+ *   housekeepers  one at a time per log: flush, retain, delete_records. They run beside the writer and the readers.
+ *   readers       any number, any thread: read, offsets, for_time. They run beside everybody.
+ * Inside, one mutex guards the list of segments and is never held across I/O. log_start_offset, log_end_offset and flushed_end are
+ * atomics that readers load with acquire. The producer state (engine/producers.h) has no lock of its own: the owner of the log (the
+ * partition's mutex) guards it; the log itself touches it only in open, truncate and start_at.
+ *
+ * Offsets: [log_start_offset, log_end_offset) may be read, up to the limit that the reader states (high watermark, last stable offset).
+ * All calls may block on the disk except those marked "never blocks". */
+#ifndef OT_ENGINE_LOG_H
+#define OT_ENGINE_LOG_H
+
+#include "base/io.h"
+#include "base/span.h"
+#include "engine/epochs.h"
+#include "engine/producers.h"
+#include <stdatomic.h>
+
+struct eng_store;              /* engine/store.h: log directories, caches of descriptors and maps */
+struct eng_log;
+
+enum eng_append_io { ENG_APPEND_PWRITEV, ENG_APPEND_MMAP, ENG_APPEND_AUTO };
+
+/* May be replaced at any time by eng_log_configure; each call reads one consistent version. Kafka's topic config in brackets. */
+struct eng_log_config {
+    uint32_t segment_bytes;                /* [segment.bytes] roll before a segment would grow past it; a lone larger batch gets its own */
+    int64_t segment_ms;                    /* [segment.ms] roll when the first record is older, by max timestamp, as Kafka */
+    int64_t segment_jitter_ms;             /* [segment.jitter.ms] */
+    uint32_t segment_index_bytes;          /* [segment.index.bytes] */
+    uint32_t index_interval_bytes;         /* [index.interval.bytes] */
+    int64_t retention_ms;                  /* [retention.ms] -1 = no limit */
+    int64_t retention_bytes;               /* [retention.bytes] -1 = no limit */
+    bool delete_enabled;                   /* [cleanup.policy] contains delete */
+    bool compact_enabled;                  /* [cleanup.policy] contains compact */
+    bool preallocate;                      /* [preallocate] */
+    enum eng_append_io append_io;          /* [log.append.io] */
+    int64_t producer_expiry_ms;            /* [producer.id.expiration.ms] */
+    uint32_t producers_max;                /* cap of producer ids per partition */
+};
+
+/* How a log came up. */
+struct eng_recovery {
+    uint64_t scanned_bytes, cut_bytes;     /* read past the recovery point; removed from the tail */
+    int64_t cut_offset;                    /* first offset no longer there, -1 if nothing was cut */
+    bool kept_aside;                       /* valid batches followed a bad one: the cut bytes lie in *.cut beside the log */
+    uint32_t indexes_rebuilt, segments;
+};
+
+struct eng_log_open {
+    const char *dir_path;                  /* of the partition, "…/orders-0"; made (not synced) when absent */
+    uint32_t store_dir;                    /* index of the log directory in the store */
+    struct ot_uuid topic_id;               /* for partition.metadata; another id in the file: MISMATCH */
+    struct eng_log_config config;
+    int64_t recovery_point, log_start_offset;      /* from the checkpoints; 0 if unknown. Stale ones are clamped */
+    bool clean;                            /* the directory was shut down cleanly: nothing is scanned */
+    int64_t wall_ms;
+};
+
+/* Opens or creates. IO, NO_SPACE (still opens read-only: see eng_log_read_only), CORRUPT (a bad batch below the recovery point), MISMATCH.
+ * An empty log has no files: segment and indexes appear with the first append. */
+OT_MUST_CHECK enum ot_err eng_log_open(struct eng_store *store, const struct eng_log_open *how, struct eng_log **out,
+    struct eng_recovery *recovery_out);
+/* Trims indexes to their true size, writes the producer snapshot, syncs if asked. NULL is fine. Pinned segments live on. */
+enum ot_err eng_log_close(struct eng_log *log, bool sync);
+void eng_log_configure(struct eng_log *log, const struct eng_log_config *config);
+/* Unlinks everything and the directory (renamed first, so that a crash leaves a name that start cleans up). Closes the log. */
+enum ot_err eng_log_delete(struct eng_log *log);
+
+/* ---- writer ---- */
+
+/* One whole v2 batch with base offset, leader epoch (and append time) already stamped. */
+struct eng_append_batch {
+    const uint8_t *data;                   /* borrowed until return; iovecs are made of these */
+    uint32_t bytes;
+    int32_t leader_epoch;
+    int64_t base_offset, last_offset;      /* the first one's base_offset equals log_end_offset (followers and compacted logs: at least it) */
+    int64_t max_timestamp, max_timestamp_offset;
+};
+#define ENG_APPEND_BATCHES_MAX 256
+
+/* How many of these may go into one append without a roll: 0 says "roll first". Never blocks. */
+uint32_t eng_log_fits(struct eng_log *log, const struct eng_append_batch *batches, uint32_t count, int64_t wall_ms);
+/* Start a new segment at log_end_offset. snapshot: producer state up to there, as made by eng_producers_snapshot under the
+ * owner's lock while no write was in flight; may be empty. An empty active segment is not rolled (OK, nothing done). */
+OT_MUST_CHECK enum ot_err eng_log_roll(struct eng_log *log, const struct ot_blob *snapshot, int64_t wall_ms);
+/* Append batches (all that fit: see above) by one gathered write; index entries, time index, epoch file (synced before the first batch of a
+ * new epoch) follow. *appended_out batches are whole in the file and log_end_offset is past them, whatever is returned.
+ * NO_SPACE, IO: the file was cut back behind the last whole batch; the log stays usable after NO_SPACE and is read-only after IO. */
+OT_MUST_CHECK enum ot_err eng_log_append(struct eng_log *log, const struct eng_append_batch *batches, uint32_t count,
+    int64_t wall_ms, uint32_t *appended_out);
+/* mmap mode: true when this batch may be appended without a call that can block for long (a copy into mapped, allocated, resident
+ * pages); then eng_log_append may be called on a reactor. Never blocks. */
+bool eng_log_append_inline(struct eng_log *log, const struct eng_append_batch *batch);
+/* Remove everything at and above offset (rounded down to a batch start). Order of steps: architecture.md, Truncation. Producer state is rebuilt:
+ * caller holds the lane closed. On return the cut is durable. */
+OT_MUST_CHECK enum ot_err eng_log_truncate(struct eng_log *log, int64_t offset, int64_t wall_ms);
+/* Drop everything and continue at offset (a follower behind the leader's log start). */
+OT_MUST_CHECK enum ot_err eng_log_start_at(struct eng_log *log, int64_t offset);
+
+/* ---- housekeepers ---- */
+
+/* Sync what was appended up to now, oldest file first, a new segment also its directory; then flushed_end moves there (unless a truncation
+ * overtook it). A failure is final: the log is read-only and the store directory must go offline. */
+OT_MUST_CHECK enum ot_err eng_log_flush(struct eng_log *log, int64_t *flushed_end_out);
+struct eng_retained { uint32_t segments; uint64_t bytes; int64_t log_start_offset; };
+/* Delete whole segments below limit_offset (high watermark) that retention time, size or log start allow. Time: the earlier of the segment's largest
+ * record timestamp and the time of its last append (kept in the file's mtime), so a record dated into the future pins nothing. */
+OT_MUST_CHECK enum ot_err eng_log_retain(struct eng_log *log, int64_t limit_offset, int64_t wall_ms, struct eng_retained *out);
+/* Raise log_start_offset (never lowers); offsets below are no longer read. The checkpoint is the caller's. Never blocks. */
+void eng_log_set_start(struct eng_log *log, int64_t log_start_offset);
+
+/* ---- readers ---- */
+
+struct eng_read {
+    int64_t offset;                        /* from here: the batch that holds it, or the next one behind a hole */
+    int64_t limit_offset;                  /* nothing at or above */
+    uint32_t max_bytes;
+    bool min_one;                          /* the first batch whole even if above max_bytes */
+    bool may_block;                        /* false: answer BUSY rather than wait for the disk (then call again on an I/O thread) */
+};
+#define ENG_READ_SPANS_MAX 4
+struct eng_read_result {
+    struct ot_span spans[ENG_READ_SPANS_MAX];   /* of files, in order; may cross segments; may end inside a batch only if that was asked for by max_bytes */
+    uint32_t span_count;
+    uint32_t bytes;
+    struct ot_pin *pin;                    /* release once; NULL when nothing was read */
+    int64_t first_base_offset;             /* of the first batch; -1 when empty */
+    int64_t next_offset_hint;              /* an offset at or past the end of what is returned, for the aborted-transaction range */
+};
+/* OFFSET_OUT_OF_RANGE outside [log_start_offset, log_end_offset]; at limit_offset or above: OK and empty. BUSY as above. IO, CORRUPT. */
+OT_MUST_CHECK enum ot_err eng_log_read(struct eng_log *log, const struct eng_read *how, struct eng_read_result *out);
+
+/* Bytes between two offsets as far as it is cheap to know (same segment by position, else sums): for min.bytes. Never blocks. */
+uint64_t eng_log_bytes_between(struct eng_log *log, int64_t from_offset, int64_t to_offset);
+
+struct eng_time_offset { int64_t offset, timestamp_ms; int32_t leader_epoch; };      /* offset -1: none */
+/* First record with timestamp >= at_ms in [log start, limit_offset), searched inside (compressed) batches; append-time batches use theirs. */
+OT_MUST_CHECK enum ot_err eng_log_for_time(struct eng_log *log, int64_t at_ms, int64_t limit_offset, struct eng_time_offset *out);
+/* The record with the largest timestamp, first one of equals. */
+OT_MUST_CHECK enum ot_err eng_log_max_timestamp(struct eng_log *log, struct eng_time_offset *out);
+
+struct eng_aborted { int64_t producer_id, first_offset; };
+/* Aborted transactions that touch [from, to), sorted by first offset; at most max; *count_out may be larger than max (call again). */
+OT_MUST_CHECK enum ot_err eng_log_aborted(struct eng_log *log, int64_t from, int64_t to, struct eng_aborted *out, uint32_t max, uint32_t *count_out);
+
+/* Never block; any thread. */
+int64_t eng_log_start_offset(const struct eng_log *log);
+int64_t eng_log_end_offset(const struct eng_log *log);
+int64_t eng_log_flushed_end(const struct eng_log *log);
+uint64_t eng_log_size_bytes(struct eng_log *log);
+bool eng_log_read_only(const struct eng_log *log);          /* an I/O error happened, or it was opened on a full disk */
+struct eng_producers *eng_log_producers(struct eng_log *log);
+struct eng_epochs *eng_log_epochs(struct eng_log *log);     /* has its own lock */
+const char *eng_log_dir_path(const struct eng_log *log);
+uint32_t eng_log_store_dir(const struct eng_log *log);
+
+struct eng_segment_info {
+    int64_t base_offset, end_offset, max_timestamp_ms, last_append_ms;
+    uint64_t log_bytes, index_bytes, time_index_bytes;
+    bool active;
+};
+uint32_t eng_log_segments(struct eng_log *log, struct eng_segment_info *out, uint32_t max);   /* how many there are */
+
+/* Verify: every batch CRC, index entry, time index entry and offset order. Reports each fault by text. For `log verify`, tests and the scrub. */
+OT_MUST_CHECK enum ot_err eng_log_verify(struct eng_log *log, void (*fault)(void *arg, const char *text), void *arg);
+
+#endif

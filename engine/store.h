@@ -1,0 +1,79 @@
+/* The log directories of one server: locks, identity, checkpoints, and the bounded caches of descriptors and maps that all logs share.
+ *
+ * A directory holds `topic-N` folders and Kafka's files: .lock, meta.properties (version 1: node.id, directory.id, cluster.id), recovery-point-offset-checkpoint,
+ * log-start-offset-checkpoint, replication-offset-checkpoint (text, version 0), .kafka_cleanshutdown. One failing directory goes offline
+ * and leaves the rest serving. Thread: any, unless said. */
+#ifndef OT_ENGINE_STORE_H
+#define OT_ENGINE_STORE_H
+
+#include "base/io.h"
+#include "base/bytes.h"
+
+struct eng_store;
+struct eng_store_config {
+    const char *const *dirs;               /* log.dirs; made when absent */
+    uint32_t dir_count;
+    uint32_t files_max, maps_max;          /* caps of open descriptors and of mapped index files */
+    uint64_t append_mapped_bytes_max;      /* log.append.mapped.bytes.max */
+};
+
+/* Opens what can be opened: locks, creates missing directories. LOCKED: another server holds one (*bad_dir_out says which). A directory that cannot be read
+ * starts offline, unless all are: IO. */
+OT_MUST_CHECK enum ot_err eng_store_open(struct ot_io *io, const struct eng_store_config *config, struct eng_store **out, uint32_t *bad_dir_out);
+void eng_store_close(struct eng_store *store);
+struct ot_io *eng_store_io(struct eng_store *store);
+
+struct eng_store_meta { bool present; int32_t node_id; char cluster_id[64]; struct ot_uuid directory_id; };
+OT_MUST_CHECK enum ot_err eng_store_meta(struct eng_store *store, uint32_t dir, struct eng_store_meta *out);      /* CORRUPT with a log line */
+OT_MUST_CHECK enum ot_err eng_store_format(struct eng_store *store, uint32_t dir, const struct eng_store_meta *meta);   /* writes meta.properties, synced */
+
+uint32_t eng_store_dir_count(const struct eng_store *store);
+const char *eng_store_dir_path(const struct eng_store *store, uint32_t dir);
+bool eng_store_dir_offline(const struct eng_store *store, uint32_t dir);
+/* Take a directory offline: said once in the log, offline(arg, dir) told once. Any thread; the callback may only post. */
+void eng_store_fail_dir(struct eng_store *store, uint32_t dir, enum ot_err why, const char *what);
+void eng_store_on_offline(struct eng_store *store, void (*offline)(void *arg, uint32_t dir), void *arg);
+/* Where a new partition goes: online, most free space first with the number of partitions as tie break (space within 10 % counts as equal). */
+OT_MUST_CHECK enum ot_err eng_store_place(struct eng_store *store, uint32_t *dir_out);
+void eng_store_count_partition(struct eng_store *store, uint32_t dir, int32_t change);
+
+/* Partition folders found in a directory: each(arg, dir, name, topic, partition); folders being deleted or not ours are skipped (and *.deleted ones removed). */
+OT_MUST_CHECK enum ot_err eng_store_scan(struct eng_store *store, uint32_t dir,
+    void (*each)(void *arg, uint32_t dir, const char *topic, int32_t partition), void *arg);
+/* partition.metadata of a folder: NOT_FOUND, CORRUPT. */
+OT_MUST_CHECK enum ot_err eng_store_topic_id(struct eng_store *store, uint32_t dir, const char *topic, int32_t partition, struct ot_uuid *out);
+
+/* Checkpoints. load fills *out with a table (topic, partition -> offset); write replaces the file atomically. */
+enum eng_checkpoint { ENG_CHECKPOINT_RECOVERY, ENG_CHECKPOINT_START, ENG_CHECKPOINT_HIGH_WATERMARK };
+struct eng_checkpoint_row { const char *topic; int32_t partition; int64_t offset; };
+OT_MUST_CHECK enum ot_err eng_store_checkpoint_load(struct eng_store *store, uint32_t dir, enum eng_checkpoint kind,
+    void (*each)(void *arg, const struct eng_checkpoint_row *row), void *arg);     /* missing: OK, none; damaged: CORRUPT after a log line */
+OT_MUST_CHECK enum ot_err eng_store_checkpoint_write(struct eng_store *store, uint32_t dir, enum eng_checkpoint kind,
+    const struct eng_checkpoint_row *rows, uint32_t count, bool sync);
+
+/* Clean shutdown marker, Kafka's .kafka_cleanshutdown (JSON: version 0, brokerEpoch). take removes it (synced) and says whether it was there; leave writes it. */
+OT_MUST_CHECK enum ot_err eng_store_take_clean(struct eng_store *store, uint32_t dir, bool *was_clean_out, int64_t *broker_epoch_out);
+OT_MUST_CHECK enum ot_err eng_store_leave_clean(struct eng_store *store, uint32_t dir, int64_t broker_epoch);
+
+/* Disk-space reserve (ottla.disk.reserve.bytes): a preallocated file that eng_store_reserve_release gives back so that restart, deletes and the
+ * journal work on a full disk. */
+OT_MUST_CHECK enum ot_err eng_store_reserve_hold(struct eng_store *store, uint32_t dir, uint64_t bytes);
+void eng_store_reserve_release(struct eng_store *store, uint32_t dir);
+
+struct eng_store_stats { uint32_t open_files, open_maps; uint64_t mapped_append_bytes; uint64_t opens_total, evictions_total; };
+void eng_store_stats(struct eng_store *store, struct eng_store_stats *out);
+
+/* ---- for the log (engine/segment.c): descriptors through the cache ----
+ * A handle names one file; acquire opens it if needed and pins it; release lets the cache close it when it needs room. */
+struct eng_file {
+    char *path;                            /* owned by whoever made the handle */
+    int fd;                                /* -1 while not open */
+    uint32_t pins;
+    bool writable, doomed;                 /* doomed: closed at the last release */
+    uint32_t lru_prev, lru_next, slot;     /* of the cache */
+};
+OT_MUST_CHECK enum ot_err eng_file_acquire(struct eng_store *store, struct eng_file *file, int *fd_out);
+void eng_file_release(struct eng_store *store, struct eng_file *file);
+void eng_file_forget(struct eng_store *store, struct eng_file *file);    /* closes when unpinned */
+
+#endif
