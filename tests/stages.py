@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""Stages of `./dev check` and `./dev test`: each runs one command with a time limit, keeps its output in
+build/test-logs/STAGE.log and counts what that output says. A stage whose subject this tree does not have yet is
+skipped and says so. The last line printed is 'N passed, N failed[, N skipped]'; the exit status is 1 if anything failed.
+"""
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+LOGS = TOP / "build" / "test-logs"
+JOBS = os.cpu_count() or 2
+BUDGET_S = 19 * 60 + 30  # of ./dev test; --all has none
+
+
+# ---- what a log says: each parser gives (passed, failed, skipped) or None when it finds no count
+
+def count_ctest(text):
+    m = re.search(r"tests passed, (\d+) tests failed out of (\d+)", text)
+    if not m:
+        return None
+    failed, total = int(m.group(1)), int(m.group(2))
+    skipped = len(re.findall(r"\*\*\*(?:Skipped|Not Run)", text))
+    return total - failed - skipped, failed, skipped
+
+
+def count_pytest(text):
+    lines = [line for line in text.splitlines() if re.search(r" in [\d.]+s", line) and re.search(r"\d+ \w+", line)]
+    if not lines:
+        return None
+    n = {word: int(num) for num, word in re.findall(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)", lines[-1])}
+    failed = n.get("failed", 0) + n.get("error", 0) + n.get("errors", 0) + n.get("xpassed", 0)
+    return n.get("passed", 0), failed, n.get("skipped", 0) + n.get("xfailed", 0)
+
+
+def count_plain(text):
+    found = re.findall(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$", text, re.M)
+    return (int(found[-1][0]), int(found[-1][1]), int(found[-1][2] or 0)) if found else None
+
+
+def count_exit(_text):
+    return None  # the exit status alone: 1 passed or 1 failed
+
+
+# ---- what a stage needs to exist; each gives None or the reason to skip
+
+def program(name, preset):
+    for path in sorted((TOP / "build" / preset).rglob(name)):
+        if path.is_file() and os.access(path, os.X_OK):
+            return str(path)
+    return None
+
+
+def need_program(name, preset):
+    return lambda: None if program(name, preset) else f"this tree builds no {name}"
+
+
+def need_files(pattern):
+    return lambda: None if list(TOP.glob(pattern)) else f"no {pattern} yet"
+
+
+def need_all(*needs):
+    return lambda: next((why for need in needs if (why := need())), None)
+
+
+def python():
+    venv = TOP / ".venv" / "bin" / "python"
+    return str(venv) if venv.exists() else sys.executable
+
+
+@dataclass
+class Stage:
+    name: str
+    when: str  # check (also in test), test, all (only with --all)
+    limit_s: int
+    command: object  # list of words, or a function that gives it (called once the builds have run)
+    count: object = count_exit
+    need: object = lambda: None
+    after: tuple = ()  # stages that must not have failed
+    env: dict = field(default_factory=dict)
+    counts: bool = True  # False: a build, adds to the sum only when it fails
+
+
+def build(preset, when="test", limit_s=420):
+    script = (f"[ -f build/{preset}/build.ninja ] || cmake --preset {preset} || exit 1; "
+              f"exec cmake --build build/{preset} -j {JOBS}")
+    return Stage(f"build-{preset}", when, limit_s, ["bash", "-c", script], counts=False)
+
+
+def unit(preset, when="test", limit_s=120):
+    return Stage(f"unit-{preset}", when, limit_s,
+                 ["ctest", "--test-dir", f"build/{preset}", "-L", "unit", "-j", str(JOBS), "--output-on-failure"],
+                 count_ctest, need_files("tests/unit/*/*_test.c"), (f"build-{preset}",))
+
+
+def sim(name, preset, seeds, when="test", limit_s=240, seed=None):
+    def command():
+        words = [program("ottla_sim", preset), "--seeds", str(seeds)]
+        return words + ["--seed", str(seed)] if seed is not None else words
+    return Stage(name, when, limit_s, command, count_plain, need_program("ottla_sim", preset), (f"build-{preset}",))
+
+
+def pytest(name, preset, args, when="test", limit_s=240, need=lambda: None, **env):
+    def command():
+        return [python(), "-m", "pytest", "-q", "-rfEs", "--tb=short", "-p", "no:cacheprovider", *args]
+    return Stage(name, when, limit_s, command, count_pytest,
+                 need_all(need_program("ottla", preset), need), (f"build-{preset}",),
+                 {"OTTLA_TEST_PRESET": preset, **env})
+
+
+def fuzz(when, seconds, limit_s):
+    return Stage("fuzz" if when == "test" else "fuzz-long", when, limit_s,
+                 [sys.executable, "tests/fuzz/run.py", "--seconds", str(seconds)], count_plain,
+                 need_files("tests/fuzz/*_fuzz.c"), ("build-fuzz",))
+
+
+INTEGRATION = "tests/integration"
+STAGES = [
+    Stage("tidy", "check", 60, [sys.executable, "tests/tidy/tidy.py"], count_plain),
+    build("release", "check", 400),
+    unit("release", "check", 120),
+    Stage("vectors", "check", 120, lambda: [program("vectors_run", "release"), "tests/golden"], count_plain,
+          need_program("vectors_run", "release"), ("build-release",)),
+    sim("sim-release", "release", 2000, limit_s=150),
+    pytest("clients", "release", [INTEGRATION, "-m", "not long and not kill"], limit_s=300),
+    pytest("kills", "release", [INTEGRATION, "-m", "kill and not long"], limit_s=180, OTTLA_KILL_ROUNDS="20"),
+    build("asan", limit_s=240),
+    unit("asan", limit_s=180),
+    sim("sim-asan", "asan", 200, limit_s=90, seed=100000),
+    pytest("smoke-asan", "asan", [INTEGRATION, "-m", "smoke"], limit_s=120),
+    build("tsan", limit_s=240),
+    unit("tsan", limit_s=180),
+    pytest("smoke-tsan", "tsan", [INTEGRATION, "-m", "smoke"], limit_s=120),
+    build("fuzz", limit_s=240),
+    fuzz("test", 60, 330),
+    sim("sim-long", "release", 50000, when="all", limit_s=3600, seed=1000000),
+    sim("sim-asan-long", "asan", 5000, when="all", limit_s=3600, seed=2000000),
+    pytest("clients-long", "release", [INTEGRATION, "-m", "long and not kill"], when="all", limit_s=3600),
+    pytest("kills-long", "release", [INTEGRATION, "-m", "kill"], when="all", limit_s=3600, OTTLA_KILL_ROUNDS="200"),
+    pytest("clients-asan", "asan", [INTEGRATION, "-m", "not long and not kill"], when="all", limit_s=1800),
+    fuzz("all", 1200, 7200),
+]
+
+
+def stop_group(process):
+    """End the stage's own process group, politely first."""
+    for sig, wait_s in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
+        try:
+            os.killpg(process.pid, sig)
+        except ProcessLookupError:
+            return
+        try:
+            process.wait(wait_s)
+        except subprocess.TimeoutExpired:
+            pass
+
+
+def run_command(stage, log, limit_s):
+    """Exit status and the seconds taken; status None means the time was up."""
+    words = stage.command() if callable(stage.command) else stage.command
+    env = {**os.environ, **stage.env, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    start = time.monotonic()
+    with open(log, "w") as out:
+        process = subprocess.Popen(words, cwd=TOP, env=env, stdin=subprocess.DEVNULL, stdout=out,
+                                   stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            status = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            status = None
+        stop_group(process)
+    return status, time.monotonic() - start
+
+
+def judge(stage, status, text):
+    """(passed, failed, skipped) of a finished stage: never fewer failures than the exit status says."""
+    if not stage.counts:
+        return 0, int(status != 0), 0
+    counted = stage.count(text)
+    if counted is None:
+        return (0, 1, 0) if status != 0 or stage.count is not count_exit else (1, 0, 0)
+    passed, failed, skipped = counted
+    if passed + failed + skipped == 0 or (status != 0 and failed == 0):
+        failed += 1
+    return passed, failed, skipped
+
+
+def show(stage, log, text, limit=80):
+    lines = [line.rstrip() for line in text.splitlines()]
+    print(f"--- {stage.name}: end of {log.relative_to(TOP)}")
+    for line in lines[-limit:]:
+        print("  | " + line)  # so that an inner closing line does not read like ours
+    print("---", flush=True)
+
+
+def run(stages, budget_s):
+    LOGS.mkdir(parents=True, exist_ok=True)
+    total, bad = [0, 0, 0], set()
+    start = time.monotonic()
+    for stage in stages:
+        left_s = budget_s - (time.monotonic() - start) if budget_s else stage.limit_s
+        broken = [name for name in stage.after if name in bad]
+        why = f"{broken[0]} failed" if broken else stage.need()
+        if why and not broken:
+            print(f"{stage.name:<16} skip           {why}", flush=True)
+            total[2] += 1
+            continue
+        log = LOGS / f"{stage.name}.log"
+        limit_s = min(stage.limit_s, left_s)
+        if broken or limit_s <= 0:
+            bad.add(stage.name)
+            print(f"{stage.name:<16} FAIL           not run: {why or 'the time for all stages is up'}", flush=True)
+            total[1] += 1
+            continue
+        status, took_s = run_command(stage, log, limit_s)
+        text = log.read_text(errors="replace")
+        counts = judge(stage, status, text)
+        total = [a + b for a, b in zip(total, counts)]
+        note = "" if not stage.counts else "%d passed, %d failed, %d skipped" % counts
+        if status is None:
+            note += f"; stopped after {limit_s:.0f} s"
+        print(f"{stage.name:<16} {'FAIL' if counts[1] else 'ok  '} {took_s:7.1f} s  {note}", flush=True)
+        if counts[1]:
+            bad.add(stage.name)
+            show(stage, log, text)
+    print(f"all stages {time.monotonic() - start:.0f} s")
+    closing = f"{total[0]} passed, {total[1]} failed"
+    print(closing + (f", {total[2]} skipped" if total[2] else ""))
+    return 1 if total[1] or not total[0] else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description="stages of ./dev check and ./dev test")
+    parser.add_argument("kind", choices=["check", "test"])
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--list", action="store_true")
+    args = parser.parse_args()
+    wanted = {"check"} if args.kind == "check" else {"check", "test"} | ({"all"} if args.all else set())
+    stages = [s for s in STAGES if s.when in wanted and re.search(args.only, s.name)]
+    if args.list:
+        for stage in stages:
+            print(f"{stage.name:<16} {stage.limit_s:5d} s")
+        return 0
+    return run(stages, 0 if args.all or args.kind == "check" else BUDGET_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
