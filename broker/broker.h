@@ -1,0 +1,43 @@
+/* The one core behind all doors. cli/server.c makes it, hands it its threads and disk, and gives it to the doors. */
+#ifndef OT_BROKER_BROKER_H
+#define OT_BROKER_BROKER_H
+
+#include "broker/admin.h"
+#include "broker/config.h"
+#include "broker/fetch.h"
+#include "broker/metrics.h"
+#include "broker/offsets.h"
+#include "broker/partition.h"
+#include "broker/produce.h"
+#include "broker/view.h"
+#include "engine/store.h"
+
+struct broker_setup {
+    struct ot_io *io;
+    struct broker_config_store *config;        /* broker/config.h: static values with sources; outlives the broker */
+    struct ot_exec *io_exec;                   /* pool: appends, cold reads, decoding, fsync, recovery */
+    struct ot_exec *background_exec;           /* pool or thread: retention, deletion, checkpoints */
+    struct ot_exec *coord_exec;                /* serial, with timers: the coordinator's thread */
+    struct ot_pool *decode_pool;               /* decoding windows and recompressed batches */
+    const struct broker_listener *listeners; uint32_t listener_count;    /* as bound, for registration and Metadata */
+};
+struct broker_listener { const char *name, *host, *advertised_host /* NULL: as reached */; int32_t port, advertised_port; const char *security; };
+
+/* Opens directories (lock, identity, boot class), loads the coordinator's journal or founds a one-node cluster, opens every partition in parallel.
+ * Blocks; call before the doors open. Errors are logged with words: LOCKED, MISMATCH (foreign data folder), IO, CORRUPT. */
+OT_MUST_CHECK enum ot_err broker_open(const struct broker_setup *setup, struct broker **out);
+/* SIGTERM's way: new work is refused, lanes drain, everything is flushed for up to ottla.shutdown.flush.timeout.ms, checkpoints and the clean marker are written. */
+void broker_stop(struct broker *broker);
+void broker_close(struct broker *broker);      /* frees; doors are closed before */
+
+struct broker_health { bool ready; const char *reason; uint32_t partitions_total, partitions_open; };
+void broker_health(struct broker *broker, struct broker_health *out);
+struct ot_exec *broker_io_exec(struct broker *broker);
+struct eng_store *broker_store(struct broker *broker);
+const struct broker_config *broker_config(struct broker *broker);      /* current values, dynamic ones included; see config.h for lifetime */
+struct broker_config_store *broker_config_store(struct broker *broker);
+struct broker_metrics *broker_metrics(struct broker *broker);
+int32_t broker_node_id(const struct broker *broker);
+int64_t broker_started_wall_ms(const struct broker *broker);
+
+#endif

@@ -1,0 +1,87 @@
+/* Every broker key that means something here. Kafka's keys keep name, default and range; our own begin with ottla., rest., grpc., peer., coordinator., metrics.,
+ * log.append.. A row here without a reader is a defect.
+ *
+ *  field, key, type, default (text, or NULL), min, max (numbers), choices (CHOICE/LIST: a|b|c, else NULL), change, synonyms that supply a value, doc */
+#ifndef OT_BROKER_CONFIG_TABLE_H
+#define OT_BROKER_CONFIG_TABLE_H
+
+#define BROKER_CONFIG_ROWS(X) \
+    X(node_id, "node.id", INT, "1", 0, INT32_MAX, NULL, RESTART, "broker.id", "number of this broker, unique in its cluster") \
+    X(log_dirs, "log.dirs", LIST, NULL, 0, 0, NULL, RESTART, "log.dir", "directories that hold the partitions, comma separated") \
+    X(listeners, "listeners", LIST, "PLAINTEXT://127.0.0.1:9092", 0, 0, NULL, RESTART, NULL, "where Kafka clients connect") \
+    X(advertised_listeners, "advertised.listeners", LIST, NULL, 0, 0, NULL, RESTART, NULL, "what clients are told; default: the address that they reached") \
+    X(rest_listeners, "rest.listeners", LIST, "http://127.0.0.1:9095", 0, 0, NULL, RESTART, NULL, "where the REST control plane listens") \
+    X(grpc_listeners, "grpc.listeners", LIST, "127.0.0.1:9094", 0, 0, NULL, RESTART, NULL, "where the gRPC data plane listens") \
+    X(peer_listeners, "peer.listeners", LIST, "127.0.0.1:9093", 0, 0, NULL, RESTART, NULL, "where other brokers connect") \
+    X(broker_rack, "broker.rack", TEXT, NULL, 0, 0, NULL, RESTART, NULL, "rack of this broker") \
+    X(ottla_network_threads, "ottla.network.threads", INT, "0", 0, 256, NULL, RESTART, NULL, "reactors; 0 = one per core") \
+    X(ottla_io_threads, "ottla.io.threads", INT, "0", 0, 256, NULL, RESTART, NULL, "threads for disk work and decoding; 0 = by cores") \
+    X(num_partitions, "num.partitions", INT, "1", 1, INT32_MAX, NULL, RESTART, NULL, "partitions of a topic that does not say") \
+    X(default_replication_factor, "default.replication.factor", INT, "-1", -1, 32767, NULL, RESTART, NULL, "replicas of a topic that does not say; -1 = min(3, live brokers)") \
+    X(auto_create_topics_enable, "auto.create.topics.enable", BOOL, "true", 0, 0, NULL, RESTART, NULL, "make a topic when a client first asks for it") \
+    X(delete_topic_enable, "delete.topic.enable", BOOL, "true", 0, 0, NULL, RESTART, NULL, "allow topics to be deleted") \
+    X(min_insync_replicas, "min.insync.replicas", INT, "1", 1, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "in-sync replicas that acks=all needs") \
+    X(unclean_leader_election_enable, "unclean.leader.election.enable", BOOL, "false", 0, 0, NULL, CLUSTER_WIDE, NULL, "let an out-of-sync replica lead when no other is left") \
+    X(message_max_bytes, "message.max.bytes", INT, "1048588", 0, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "largest record batch") \
+    X(compression_type, "compression.type", CHOICE, "producer", 0, 0, "uncompressed|zstd|lz4|snappy|gzip|producer", CLUSTER_WIDE, NULL, "codec of stored batches; producer = as they come") \
+    X(compression_gzip_level, "compression.gzip.level", INT, "-1", -1, 9, NULL, CLUSTER_WIDE, NULL, "gzip level when the broker compresses") \
+    X(compression_lz4_level, "compression.lz4.level", INT, "9", 1, 17, NULL, CLUSTER_WIDE, NULL, "lz4 level when the broker compresses") \
+    X(compression_zstd_level, "compression.zstd.level", INT, "3", -131072, 22, NULL, CLUSTER_WIDE, NULL, "zstd level when the broker compresses") \
+    X(log_cleanup_policy, "log.cleanup.policy", LIST, "delete", 0, 0, "delete|compact", CLUSTER_WIDE, NULL, "what happens to old records") \
+    X(log_segment_bytes, "log.segment.bytes", INT, "1073741824", 1048576, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "largest segment file") \
+    X(log_roll_ms, "log.roll.ms", LONG, "604800000", 1, INT64_MAX, NULL, CLUSTER_WIDE, "log.roll.hours*3600000", "oldest active segment") \
+    X(log_roll_jitter_ms, "log.roll.jitter.ms", LONG, "0", 0, INT64_MAX, NULL, CLUSTER_WIDE, "log.roll.jitter.hours*3600000", "spread of roll times") \
+    X(log_retention_ms, "log.retention.ms", LONG, "604800000", -1, INT64_MAX, NULL, CLUSTER_WIDE, "log.retention.minutes*60000,log.retention.hours*3600000", "how long records are kept; -1 = for ever") \
+    X(log_retention_bytes, "log.retention.bytes", LONG, "-1", -1, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "how much of a partition is kept; -1 = no limit") \
+    X(log_retention_check_interval_ms, "log.retention.check.interval.ms", LONG, "300000", 1, INT64_MAX, NULL, RESTART, NULL, "how often retention looks") \
+    X(log_index_size_max_bytes, "log.index.size.max.bytes", INT, "10485760", 4, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "largest index file") \
+    X(log_index_interval_bytes, "log.index.interval.bytes", INT, "4096", 0, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "log bytes between index entries") \
+    X(log_preallocate, "log.preallocate", BOOL, "false", 0, 0, NULL, CLUSTER_WIDE, NULL, "allocate whole segments at once") \
+    X(log_message_timestamp_type, "log.message.timestamp.type", CHOICE, "CreateTime", 0, 0, "CreateTime|LogAppendTime", CLUSTER_WIDE, NULL, "whose clock stamps records") \
+    X(log_message_timestamp_before_max_ms, "log.message.timestamp.before.max.ms", LONG, "9223372036854775807", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "oldest accepted record timestamp") \
+    X(log_message_timestamp_after_max_ms, "log.message.timestamp.after.max.ms", LONG, "3600000", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "how far ahead a record timestamp may be") \
+    X(log_segment_delete_delay_ms, "log.segment.delete.delay.ms", LONG, "60000", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "known for its topic key; files go when their last reader is done") \
+    X(log_flush_interval_messages, "log.flush.interval.messages", LONG, "9223372036854775807", 1, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "records after which a log is flushed") \
+    X(log_flush_interval_ms, "log.flush.interval.ms", LONG, "9223372036854775807", 0, INT64_MAX, NULL, CLUSTER_WIDE, "log.flush.scheduler.interval.ms", "age of an unflushed record") \
+    X(log_flush_offset_checkpoint_interval_ms, "log.flush.offset.checkpoint.interval.ms", INT, "60000", 0, INT32_MAX, NULL, RESTART, NULL, "how often recovery points are written; here at most 5 s") \
+    X(replica_high_watermark_checkpoint_interval_ms, "replica.high.watermark.checkpoint.interval.ms", LONG, "5000", 0, INT64_MAX, NULL, RESTART, NULL, "how often high watermarks are written") \
+    X(log_cleaner_delete_retention_ms, "log.cleaner.delete.retention.ms", LONG, "86400000", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "how long tombstones stay") \
+    X(log_cleaner_min_cleanable_ratio, "log.cleaner.min.cleanable.ratio", DOUBLE, "0.5", 0, 1, NULL, CLUSTER_WIDE, NULL, "dirty share at which compaction starts") \
+    X(log_cleaner_min_compaction_lag_ms, "log.cleaner.min.compaction.lag.ms", LONG, "0", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "age below which a record is not compacted") \
+    X(log_cleaner_max_compaction_lag_ms, "log.cleaner.max.compaction.lag.ms", LONG, "9223372036854775807", 1, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "age above which a record is compacted") \
+    X(log_append_io, "log.append.io", CHOICE, "pwritev", 0, 0, "pwritev|mmap|auto", RESTART, NULL, "how segments are written") \
+    X(log_append_mapped_bytes_max, "log.append.mapped.bytes.max", LONG, "1073741824", 0, INT64_MAX, NULL, RESTART, NULL, "cap of mapped segment tails") \
+    X(producer_id_expiration_ms, "producer.id.expiration.ms", INT, "86400000", 1, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "how long an idle producer is remembered") \
+    X(ottla_producers_per_partition_max, "ottla.producers.per.partition.max", INT, "10000", 1, 10000000, NULL, RESTART, NULL, "producer ids that a partition remembers") \
+    X(ottla_durability, "ottla.durability", CHOICE, "auto", 0, 0, "auto|replicated|fsync|replicated+fsync", CLUSTER_WIDE, NULL, "what an acks=all answer means") \
+    X(ottla_disk_free_warn_bytes, "ottla.disk.free.warn.bytes", LONG, "10737418240", 0, INT64_MAX, NULL, PER_BROKER, NULL, "free space below which a warning is given") \
+    X(ottla_disk_free_refuse_bytes, "ottla.disk.free.refuse.bytes", LONG, "1073741824", 0, INT64_MAX, NULL, PER_BROKER, NULL, "free space below which produce is refused") \
+    X(ottla_disk_reserve_bytes, "ottla.disk.reserve.bytes", LONG, "67108864", 0, INT64_MAX, NULL, RESTART, NULL, "kept for restart and deletes on a full disk") \
+    X(ottla_shutdown_flush_timeout_ms, "ottla.shutdown.flush.timeout.ms", LONG, "8000", 0, 600000, NULL, RESTART, NULL, "how long a stop may flush") \
+    X(ottla_config_unknown_keys, "ottla.config.unknown.keys", CHOICE, "error", 0, 0, "error|warn", RESTART, NULL, "what an unknown key does") \
+    X(ottla_log_format, "ottla.log.format", CHOICE, "text", 0, 0, "text|json", RESTART, NULL, "form of log lines") \
+    X(ottla_log_level, "ottla.log.level", CHOICE, "info", 0, 0, "error|warn|info|debug|trace", PER_BROKER, NULL, "least level that is logged") \
+    X(ottla_memory_bytes, "ottla.memory.bytes", LONG, "0", 0, INT64_MAX, NULL, RESTART, NULL, "memory budget; 0 = from the cgroup or the machine") \
+    X(ottla_decode_bytes_max, "ottla.decode.bytes.max", LONG, "0", 0, INT64_MAX, NULL, RESTART, NULL, "cap of decoding windows; 0 = from the budget") \
+    X(ottla_open_files_max, "ottla.open.files.max", INT, "0", 0, INT32_MAX, NULL, RESTART, NULL, "segment files kept open; 0 = half the limit of the process") \
+    X(queued_max_request_bytes, "queued.max.request.bytes", LONG, "-1", -1, INT64_MAX, NULL, RESTART, NULL, "request bytes in flight; -1 = from the budget") \
+    X(max_decompressed_message_bytes, "max.decompressed.message.bytes", INT, "2147483647", 0, INT32_MAX, NULL, RESTART, NULL, "largest record after decompression") \
+    X(socket_request_max_bytes, "socket.request.max.bytes", INT, "104857600", 1, INT32_MAX, NULL, RESTART, NULL, "largest request") \
+    X(socket_send_buffer_bytes, "socket.send.buffer.bytes", INT, "102400", -1, INT32_MAX, NULL, RESTART, NULL, "SO_SNDBUF; -1 = the system's") \
+    X(socket_receive_buffer_bytes, "socket.receive.buffer.bytes", INT, "102400", -1, INT32_MAX, NULL, RESTART, NULL, "SO_RCVBUF; -1 = the system's") \
+    X(socket_listen_backlog_size, "socket.listen.backlog.size", INT, "50", 1, INT32_MAX, NULL, RESTART, NULL, "connections waiting to be accepted") \
+    X(max_connections, "max.connections", INT, "2147483647", 0, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "connections in all") \
+    X(max_connections_per_ip, "max.connections.per.ip", INT, "2147483647", 0, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "connections from one address") \
+    X(connections_max_idle_ms, "connections.max.idle.ms", LONG, "600000", -1, INT64_MAX, NULL, RESTART, NULL, "idle connections are closed after this; -1 = never") \
+    X(ottla_connection_progress_timeout_ms, "ottla.connection.progress.timeout.ms", LONG, "120000", 1000, INT64_MAX, NULL, RESTART, NULL, "a request or answer that makes no progress for this long closes its connection") \
+    X(ottla_connection_requests_max, "ottla.connection.requests.max", INT, "256", 1, 65536, NULL, RESTART, NULL, "requests of one connection in work at a time") \
+    X(fetch_max_bytes, "fetch.max.bytes", INT, "57671680", 1024, INT32_MAX, NULL, RESTART, NULL, "largest fetch answer") \
+    X(max_incremental_fetch_session_cache_slots, "max.incremental.fetch.session.cache.slots", INT, "1000", 0, INT32_MAX, NULL, RESTART, NULL, "fetch sessions kept") \
+    X(max_request_partition_size_limit, "max.request.partition.size.limit", INT, "2000", 1, INT32_MAX, NULL, RESTART, NULL, "partitions in one DescribeTopicPartitions answer") \
+    X(request_timeout_ms, "request.timeout.ms", INT, "30000", 0, INT32_MAX, NULL, RESTART, NULL, "how long a forwarded request may take") \
+    X(rest_max_request_bytes, "rest.max.request.bytes", INT, "8388608", 1024, INT32_MAX, NULL, RESTART, NULL, "largest REST body") \
+    X(metrics_partition_detail, "metrics.partition.detail", CHOICE, "auto", 0, 0, "auto|on|off", RESTART, NULL, "partition-level series in the exposition") \
+    X(metrics_series_max, "metrics.series.max", INT, "20000", 100, 10000000, NULL, RESTART, NULL, "cap of labelled series") \
+    X(max_topic_partitions, "ottla.partitions.max", INT, "100000", 1, 10000000, NULL, RESTART, NULL, "partitions that this broker holds at most")
+
+#endif

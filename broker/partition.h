@@ -1,0 +1,62 @@
+/* One partition as this broker holds it: a log, its append lane, its role, and who waits on it.
+ *
+ * Lock order: partitions registry (read) > partition mutex > nothing. The mutex guards the lane, the producer state, roles and waiter lists; it is never held across
+ * anything that can block. High watermark, last stable offset and the log's ends are atomics. References: found partitions are counted and must be put.
+ *
+ * Durability (architecture.md): `fsync` classes hold the high watermark at flushed_end and ask for flush rounds; see broker/flush.h. */
+#ifndef OT_BROKER_PARTITION_H
+#define OT_BROKER_PARTITION_H
+
+#include "base/exec.h"
+#include "broker/config.h"
+#include "engine/log.h"
+
+struct broker;
+struct broker_partition;
+
+enum broker_durability { BROKER_DURABILITY_AUTO, BROKER_DURABILITY_REPLICATED, BROKER_DURABILITY_FSYNC, BROKER_DURABILITY_REPLICATED_FSYNC };
+const char *broker_durability_name(enum broker_durability durability);
+
+/* ---- registry: who finds partitions. Any thread. ---- */
+struct broker_partition *broker_partition_find(struct broker *broker, struct ot_str topic, int32_t partition);        /* counted, or NULL */
+struct broker_partition *broker_partition_find_id(struct broker *broker, const struct ot_uuid *topic_id, int32_t partition);
+bool broker_topic_known(struct broker *broker, struct ot_str topic, const struct ot_uuid *topic_id /* or NULL */, int32_t *partition_count_out);
+struct broker_partition *broker_partition_ref(struct broker_partition *partition);
+void broker_partition_put(struct broker_partition *partition);          /* NULL is fine */
+/* Calls each for every partition hosted here; the list is copied first, no lock is held during calls. */
+void broker_partitions_each(struct broker *broker, void (*each)(void *arg, struct broker_partition *partition), void *arg);
+
+/* ---- from the coordinator's applied states (the coordinator thread only) ---- */
+struct broker_partition_row {                  /* what the committed state says */
+    struct ot_uuid topic_id;
+    const char *topic;
+    int32_t partition;
+    int32_t leader, leader_epoch, partition_epoch, min_isr;
+    const int32_t *isr; int32_t isr_count;
+    const int32_t *replicas; int32_t replica_count;
+    bool internal;
+};
+/* Create or change. Opening the log happens on the I/O pool; opened(arg, err) is posted to home. A partition is found at once but answers
+ * until then LEADER_NOT_AVAILABLE (new) or NOT_LEADER_OR_FOLLOWER. config: effective topic config. */
+void broker_partition_apply(struct broker *broker, const struct broker_partition_row *row, const struct broker_topic_config *config,
+    struct ot_exec *home, void (*opened)(void *arg, enum ot_err err), void *arg);
+void broker_partition_configure(struct broker *broker, const struct ot_uuid *topic_id, const struct broker_topic_config *config);    /* all of a topic */
+/* Stop serving, answer all waiters UNKNOWN_TOPIC_OR_PARTITION, delete the files in the background. */
+void broker_topic_remove(struct broker *broker, const struct ot_uuid *topic_id);
+
+/* ---- views, any thread ---- */
+struct broker_partition_state {
+    struct ot_uuid topic_id; const char *topic; int32_t partition;      /* topic lives as long as the reference */
+    bool leader, open, offline;
+    int32_t leader_id, leader_epoch, partition_epoch;
+    int64_t log_start_offset, high_watermark, last_stable_offset, log_end_offset, flushed_end;
+    uint64_t size_bytes; uint32_t segment_count;
+    enum broker_durability durability, effective_durability;
+    const char *log_dir;
+    uint32_t producer_count;
+};
+void broker_partition_state(struct broker_partition *partition, struct broker_partition_state *out);
+uint32_t broker_partition_segments(struct broker_partition *partition, struct eng_segment_info *out, uint32_t max);
+uint32_t broker_partition_producers(struct broker_partition *partition, struct eng_producer_view *out, uint32_t max);
+
+#endif

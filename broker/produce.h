@@ -1,0 +1,61 @@
+/* Appending: one produce request of any door, with batches for any number of partitions.
+ *
+ * Order: two requests that a door starts one after the other on the same home are appended in that order per partition, provided the door waits
+ * for `queued` of the first before it starts the second (compressed batches are checked on an I/O thread first). */
+#ifndef OT_BROKER_PRODUCE_H
+#define OT_BROKER_PRODUCE_H
+
+#include "broker/call.h"
+#include "engine/producers.h"
+
+struct broker_partition;
+struct broker_produce;
+
+struct broker_produce_part {
+    /* asked */
+    struct ot_str topic;                       /* or, when null, topic_id */
+    struct ot_uuid topic_id;
+    int32_t partition;
+    uint8_t *records;                          /* batches, in the call's buf; stamped in place (base offset, epoch, append time) */
+    uint32_t records_bytes;
+    /* answered */
+    enum ot_err error;
+    int64_t base_offset, append_time_ms, log_start_offset;      /* -1 each on error or unknown; append_time -1 for CreateTime */
+    int32_t leader_id, leader_epoch;           /* of the current leader when error is NOT_LEADER_OR_FOLLOWER, else -1 */
+    int32_t record_error_index;                /* -1: none */
+    char text[BROKER_TEXT_MAX];
+    /* the broker's own */
+    struct broker_produce *call;
+    struct broker_partition *owner;
+    struct ot_task task;
+    struct { void *next, *prev; int64_t offset; bool waiting; } wait;
+    uint8_t stage;
+    bool rewritten;                            /* records point to a buffer of ours (recompressed) */
+    struct ot_buf *own_buf;
+};
+
+struct broker_produce {
+    struct broker_call call;
+    /* asked */
+    struct broker_client client;
+    struct ot_buf *buf;                        /* holds the batches; the broker takes references of its own while it needs them */
+    int16_t acks;                              /* 0, 1, -1; else INVALID_REQUIRED_ACKS for every part */
+    int32_t timeout_ms;
+    int16_t api_version;                       /* of Kafka's Produce (13 from other doors) */
+    struct ot_str transactional_id;
+    enum eng_origin origin;
+    struct broker_produce_part *parts;
+    uint32_t part_count;
+    void (*queued)(struct broker_produce *produce);    /* on home; only if broker_produce answered false */
+    /* the broker's own */
+    struct broker *broker;
+    struct ot_timer timer;
+    struct ot_task queued_task;
+    _Atomic uint32_t open_parts, unqueued_parts;
+    int64_t started_us;
+};
+
+/* True: every part is queued or refused already. False: checks still run; queued(produce) will be called before done. done is never called before this returns. */
+bool broker_produce(struct broker *broker, struct broker_produce *produce);
+
+#endif

@@ -1,0 +1,38 @@
+/* A consistent view of the committed cluster state, for Metadata, Describe… and REST.
+ *
+ * A view is a snapshot (copy-on-write pages of the coordinator's value): take it, read it within one turn, give it back. Rows point into the view's pages and live
+ * as long as it. Any thread; never blocks for long. */
+#ifndef OT_BROKER_VIEW_H
+#define OT_BROKER_VIEW_H
+
+#include "base/arena.h"
+
+struct broker;
+struct broker_view;
+const struct broker_view *broker_view_take(struct broker *broker);
+void broker_view_give(const struct broker_view *view);
+
+struct broker_view_cluster { struct ot_str cluster_id; int32_t controller_id; int32_t term; int64_t version; int32_t this_broker; };
+void broker_view_cluster(const struct broker_view *view, struct broker_view_cluster *out);
+
+struct broker_view_endpoint { struct ot_str listener, host; int32_t port; };
+struct broker_view_broker { int32_t id; int64_t epoch; bool fenced; struct ot_str rack; const struct broker_view_endpoint *endpoints; uint32_t endpoint_count; };
+/* Next row after `after` (start with INT32_MIN); false at the end. scratch memory for arrays comes from the arena. */
+bool broker_view_next_broker(const struct broker_view *view, int32_t after, struct ot_arena *arena, struct broker_view_broker *out);
+
+struct broker_view_topic { struct ot_uuid id; struct ot_str name; bool internal; int32_t partition_count; int64_t created_ms; int64_t version; /* metadata offset of its last change */ };
+bool broker_view_topic(const struct broker_view *view, struct ot_str name, struct broker_view_topic *out);
+bool broker_view_topic_by_id(const struct broker_view *view, const struct ot_uuid *id, struct broker_view_topic *out);
+bool broker_view_next_topic(const struct broker_view *view, struct ot_str after, struct broker_view_topic *out);    /* in name order; null: the first */
+int64_t broker_view_topic_count(const struct broker_view *view);
+int64_t broker_view_partition_count(const struct broker_view *view);
+
+struct broker_view_ids { const int32_t *ids; int32_t count; };
+struct broker_view_partition {
+    int32_t index, leader /* -1 none */, leader_epoch, partition_epoch, min_isr;
+    struct broker_view_ids replicas, isr, elr, offline, adding, removing;
+};
+bool broker_view_partition(const struct broker_view *view, const struct ot_uuid *topic_id, int32_t index, struct ot_arena *arena,
+    struct broker_view_partition *out);
+
+#endif
