@@ -1,8 +1,9 @@
 /* Big-endian loads and stores, varints, and the two cursors over them.
  *
  * A reader never moves past its end: the first bad read marks it (reader->err) and every later read gives zeros, so a decoder
- * checks once at the end or wherever a value decides something. A writer is bounded likewise: at its end it marks itself
- * TOO_LARGE and keeps counting in `needed`, so that a first pass over NULL measures. Neither allocates. One thread each.
+ * checks once at the end or wherever a value decides something. After an error nothing is left to read and `at` stays where the
+ * bad field began. A writer is bounded likewise: what does not fit whole is not written, nor is anything after it, it marks
+ * itself TOO_LARGE, and keeps counting in `needed`. Over NULL it only measures, and that is no error. Neither allocates. One thread each.
  * Varints: protobuf's zigzag for signed ones, as the Kafka protocol uses them (unsigned varint for lengths and tags). */
 #ifndef OT_BASE_BYTES_H
 #define OT_BASE_BYTES_H
@@ -26,7 +27,8 @@ struct ot_blob { const uint8_t *data; uint32_t bytes; bool null; };    /* borrow
 struct ot_reader { const uint8_t *at; const uint8_t *end; enum ot_err err; };
 static inline struct ot_reader ot_reader_over(const void *data, size_t bytes)
 {
-    return (struct ot_reader){ (const uint8_t *)data, (const uint8_t *)data + bytes, OT_OK };
+    const uint8_t *p = data;
+    return (struct ot_reader){ p, p == NULL ? NULL : p + bytes, OT_OK };
 }
 static inline size_t ot_reader_left(const struct ot_reader *r) { return (size_t)(r->end - r->at); }
 uint8_t ot_read_u8(struct ot_reader *r);
@@ -38,7 +40,7 @@ static inline int16_t ot_read_i16(struct ot_reader *r) { return (int16_t)ot_read
 static inline int32_t ot_read_i32(struct ot_reader *r) { return (int32_t)ot_read_u32(r); }
 static inline int64_t ot_read_i64(struct ot_reader *r) { return (int64_t)ot_read_u64(r); }
 uint32_t ot_read_uvarint(struct ot_reader *r);     /* more than 5 bytes, or bits beyond 32: MALFORMED */
-uint64_t ot_read_uvarlong(struct ot_reader *r);    /* more than 10 bytes: MALFORMED */
+uint64_t ot_read_uvarlong(struct ot_reader *r);    /* more than 10 bytes, or bits beyond 64: MALFORMED */
 int32_t ot_read_varint(struct ot_reader *r);
 int64_t ot_read_varlong(struct ot_reader *r);
 const uint8_t *ot_read_bytes(struct ot_reader *r, size_t bytes);    /* borrowed; NULL and SHORT when fewer are left */
