@@ -28,9 +28,11 @@ struct ot_buf *ot_buf_ref(struct ot_buf *buf);
 void ot_buf_unref(struct ot_buf *buf);                         /* NULL is fine */
 size_t ot_pool_used_bytes(const struct ot_pool *pool);
 size_t ot_pool_cap_bytes(const struct ot_pool *pool);
-/* When a buffer comes back and somebody waited (ot_pool_wait armed it), woken(arg) is called once, on the freeing thread:
- * it may only post a task. */
-struct ot_pool_waiter { struct ot_pool_waiter *next; void (*woken)(struct ot_pool_waiter *waiter); bool armed; };
+const char *ot_pool_name(const struct ot_pool *pool);
+/* When the next buffer comes back, every armed waiter is disarmed and its woken(waiter) is called once, on the freeing thread and under
+ * the pool's mutex: it may only post a task, and must not touch the pool. Arm first, then try ot_buf_new once more: a buffer may
+ * have come back between the refusal and the arming. After wait_cancel returned woken is not running and will not be called. */
+struct ot_pool_waiter { struct ot_pool_waiter *next; void (*woken)(struct ot_pool_waiter *waiter); bool armed; };   /* zeroed by its owner but for woken; armed is the pool's */
 void ot_pool_wait(struct ot_pool *pool, struct ot_pool_waiter *waiter);
 void ot_pool_wait_cancel(struct ot_pool *pool, struct ot_pool_waiter *waiter);
 

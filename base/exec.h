@@ -50,7 +50,8 @@ double ot_exec_pool_busy_ratio(struct ot_exec_pool *pool);     /* since the last
 uint32_t ot_exec_pool_queued(struct ot_exec_pool *pool);
 void ot_exec_pool_stop(struct ot_exec_pool *pool);             /* frees it */
 
-/* A thread with a serial executor and timers, for those that own no sockets (the coordinator, background work). */
+/* A thread with a serial executor and timers, for those that own no sockets (the coordinator, background work). The name is static
+ * text under 16 bytes. stop runs what is queued, and what that posts; timers that have not fired are forgotten. Not from its own thread. */
 struct ot_exec_thread;
 OT_MUST_CHECK enum ot_err ot_exec_thread_start(const char *name, struct ot_exec_thread **out);
 struct ot_exec *ot_exec_thread_exec(struct ot_exec_thread *thread);
@@ -58,6 +59,7 @@ void ot_exec_thread_stop(struct ot_exec_thread *thread);
 
 /* The heap behind timers, for those who write an executor. Grows by doubling when armed; the node itself is the caller's. */
 struct ot_timer_heap { struct ot_timer **timers; uint32_t count, cap; };
+OT_MUST_CHECK enum ot_err ot_timer_heap_reserve(struct ot_timer_heap *heap, uint32_t count);   /* so that set never allocates */
 void ot_timer_heap_set(struct ot_timer_heap *heap, struct ot_timer *timer, int64_t deadline_us);
 void ot_timer_heap_cancel(struct ot_timer_heap *heap, struct ot_timer *timer);
 struct ot_timer *ot_timer_heap_first(const struct ot_timer_heap *heap);       /* NULL when empty */

@@ -1,0 +1,162 @@
+#include "base/exec.h"
+#include "base/util.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct worker {
+    pthread_t thread;
+    struct ot_exec_pool *pool;
+    _Atomic int64_t busy_us;             /* of finished tasks */
+    _Atomic int64_t running_since_us;    /* 0 when idle */
+    uint32_t number;
+};
+
+struct ot_exec_pool {
+    struct ot_exec exec;
+    const char *name;
+    pthread_mutex_t mutex;
+    pthread_cond_t queued;
+    struct ot_task *first, **end;
+    uint32_t queued_count, idle_count;
+    bool stopping;
+    int64_t asked_us, asked_busy_us;     /* of the last busy_ratio */
+    uint32_t worker_count;
+    struct worker workers[];
+};
+
+static void pool_post(struct ot_exec *exec, struct ot_task *task)
+{
+    struct ot_exec_pool *pool = OT_CONTAINER(exec, struct ot_exec_pool, exec);
+    task->next = NULL;
+    pthread_mutex_lock(&pool->mutex);
+    *pool->end = task;
+    pool->end = &task->next;
+    pool->queued_count++;
+    if (pool->idle_count > 0) pthread_cond_signal(&pool->queued);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+static void no_timer_set(struct ot_exec *exec, struct ot_timer *timer, int64_t deadline_us)
+{
+    (void)exec, (void)timer, (void)deadline_us;
+    OT_ASSERT(!"a pool has no timers");
+}
+
+static void no_timer_cancel(struct ot_exec *exec, struct ot_timer *timer)
+{
+    (void)exec;
+    OT_ASSERT(timer->heap_index == 0);
+}
+
+static int64_t boot_us(struct ot_exec *exec) { return (void)exec, ot_clock_boot_us(); }
+static int64_t wall_ms(struct ot_exec *exec) { return (void)exec, ot_clock_wall_ms(); }
+
+static const struct ot_exec_ops pool_ops = { pool_post, no_timer_set, no_timer_cancel, boot_us, wall_ms };
+
+static void run_one(struct worker *worker, struct ot_task *task)
+{
+    const int64_t start_us = ot_clock_boot_us();
+    atomic_store_explicit(&worker->running_since_us, start_us, memory_order_relaxed);
+    task->run(task);                     /* the task may be gone afterwards */
+    atomic_fetch_add_explicit(&worker->busy_us, ot_clock_boot_us() - start_us, memory_order_relaxed);
+    atomic_store_explicit(&worker->running_since_us, 0, memory_order_relaxed);
+}
+
+static void *worker_main(void *arg)
+{
+    struct worker *worker = arg;
+    struct ot_exec_pool *pool = worker->pool;
+    char name[16];
+    snprintf(name, sizeof(name), "%.11s-%u", pool->name, worker->number % 1000);
+    pthread_setname_np(pthread_self(), name);
+    pthread_mutex_lock(&pool->mutex);
+    for (;;) {
+        struct ot_task *task = pool->first;
+        if (task != NULL) {
+            pool->first = task->next;
+            if (pool->first == NULL) pool->end = &pool->first;
+            pool->queued_count--;
+            pthread_mutex_unlock(&pool->mutex);
+            run_one(worker, task);
+            pthread_mutex_lock(&pool->mutex);
+            continue;
+        }
+        if (pool->stopping) break;       /* what a running task still posts is run by its own worker afterwards */
+        pool->idle_count++;
+        pthread_cond_wait(&pool->queued, &pool->mutex);
+        pool->idle_count--;
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return NULL;
+}
+
+enum ot_err ot_exec_pool_start(const char *name, uint32_t thread_count, struct ot_exec_pool **out)
+{
+    OT_ASSERT(thread_count > 0);
+    struct ot_exec_pool *pool = calloc(1, sizeof(*pool) + (size_t)thread_count * sizeof(pool->workers[0]));
+    if (pool == NULL) return OT_ERR_NO_MEMORY;
+    pool->exec.ops = &pool_ops;
+    pool->name = name;
+    pool->end = &pool->first;
+    pool->asked_us = ot_clock_boot_us();
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->queued, NULL);
+    for (uint32_t i = 0; i < thread_count; i++) {
+        struct worker *worker = &pool->workers[i];
+        worker->pool = pool;
+        worker->number = i;
+        if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0) {
+            ot_exec_pool_stop(pool);
+            return OT_ERR_NO_MEMORY;
+        }
+        pool->worker_count++;            /* read by the starter and by stop only */
+    }
+    *out = pool;
+    return OT_OK;
+}
+
+struct ot_exec *ot_exec_pool_exec(struct ot_exec_pool *pool) { return &pool->exec; }
+
+double ot_exec_pool_busy_ratio(struct ot_exec_pool *pool)
+{
+    const int64_t now_us = ot_clock_boot_us();
+    int64_t busy_us = 0;
+    for (uint32_t i = 0; i < pool->worker_count; i++) {
+        const int64_t since_us = atomic_load_explicit(&pool->workers[i].running_since_us, memory_order_relaxed);
+        busy_us += atomic_load_explicit(&pool->workers[i].busy_us, memory_order_relaxed);
+        if (since_us != 0 && since_us < now_us) busy_us += now_us - since_us;
+    }
+    pthread_mutex_lock(&pool->mutex);
+    const int64_t elapsed_us = (now_us - pool->asked_us) * pool->worker_count, worked_us = busy_us - pool->asked_busy_us;
+    pool->asked_us = now_us;
+    pool->asked_busy_us = busy_us;
+    pthread_mutex_unlock(&pool->mutex);
+    /* the counts are read one by one while tasks finish: clamp what that blurs */
+    if (elapsed_us <= 0 || worked_us <= 0) return 0.0;
+    return OT_MIN(1.0, (double)worked_us / (double)elapsed_us);
+}
+
+uint32_t ot_exec_pool_queued(struct ot_exec_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    const uint32_t count = pool->queued_count;
+    pthread_mutex_unlock(&pool->mutex);
+    return count;
+}
+
+void ot_exec_pool_stop(struct ot_exec_pool *pool)
+{
+    if (pool == NULL) return;
+    pthread_mutex_lock(&pool->mutex);
+    pool->stopping = true;
+    pthread_cond_broadcast(&pool->queued);
+    pthread_mutex_unlock(&pool->mutex);
+    for (uint32_t i = 0; i < pool->worker_count; i++) pthread_join(pool->workers[i].thread, NULL);
+    OT_ASSERT(pool->first == NULL);
+    pthread_cond_destroy(&pool->queued);
+    pthread_mutex_destroy(&pool->mutex);
+    free(pool);
+}
