@@ -9,8 +9,9 @@
 struct ot_hist { _Atomic uint64_t counts[OT_HIST_BUCKETS]; _Atomic uint64_t count, sum_us; _Atomic uint64_t max_us; };
 
 void ot_hist_record(struct ot_hist *hist, int64_t us);                    /* negative counts as 0 */
-uint64_t ot_hist_quantile_us(const struct ot_hist *hist, double q);       /* upper edge of the bucket; 0 when empty */
-uint64_t ot_hist_count_below(const struct ot_hist *hist, uint64_t us);    /* for classic Prometheus buckets */
+uint64_t ot_hist_quantile_us(const struct ot_hist *hist, double q);       /* largest value of the bucket, or the largest seen if that is smaller; 0 when empty */
+/* For classic Prometheus buckets: how many were at most us, short by those in the one bucket that us cuts (at most 5 % below it). */
+uint64_t ot_hist_count_below(const struct ot_hist *hist, uint64_t us);
 void ot_hist_merge(struct ot_hist *into, const struct ot_hist *from);
 
 #endif
