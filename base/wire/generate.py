@@ -103,7 +103,10 @@ def emit_header(message, source):
         upper, low, upper, high, upper, flexible, ",\n    %s_API = %d" % (upper, message["api"]) if message["api"] is not None else ""))
     out += [emit_struct(message, struct) + "\n" for struct in message["structs"]]
     out.append("extern const struct ot_wire_message %s_message;\n" % name)
-    out.append("static inline void %s_defaults(struct %s *out)\n{\n    ot_wire_set_defaults(&%s_message, out);\n}\n" % (name, name, name))
+    for number, struct in enumerate(message["structs"]):
+        sname = struct_name(message, struct)
+        out.append("static inline void %s_defaults(struct %s *out)\n{\n    ot_wire_set_struct_defaults(&%s_message, %d, out);\n}\n" % (
+            sname, sname, name, number))
     out.append("OT_MUST_CHECK static inline enum ot_err %s_decode(struct %s *out, int16_t version, struct ot_reader *in,\n"
                "    struct ot_arena *arena, struct ot_wire_error *error)\n{\n"
                "    return ot_wire_decode(&%s_message, version, in, arena, out, error);\n}\n" % (name, name, name))
