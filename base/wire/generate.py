@@ -243,13 +243,12 @@ def emit_programs(message, out):
         rows.append("{ %d, %d, %d, %d, %d, %d, %d, %s }" % (kind, len(ops), plain, tagged, len(absent), len(kept), size, " | ".join(flags) or "0"))
         ops += row_ops
         absent += kept
-    if ops:
-        out.append("static const struct ot_wire_op ops[] = {\n    %s\n};\n" % ",\n    ".join(ops))
+    out.append("static const struct ot_wire_op ops[] = {\n    %s\n};\n" % ",\n    ".join(ops or ["{ 0 }"]))
     if absent:
         out.append("static const uint16_t must_be_default[] = { %s };\n" % ", ".join(absent))
     out.append("static const struct ot_wire_program programs[] = {\n    %s\n};\n" % ",\n    ".join(rows))
     out.append("static const uint16_t roots[] = { %s };\n" % ", ".join(map(str, roots)))
-    return bool(ops), bool(absent)
+    return bool(absent)
 
 
 # ---- the C file
@@ -307,16 +306,16 @@ def emit_source(message, source):
             struct["name"], "fields_%d" % number if struct["fields"] else "NULL", images.get(struct["name"], "NULL") if struct is not message["root"]
             else ("&%s_image" % sname if default_image(message, struct) else "NULL"), sname, len(struct["fields"]), tags))
     out.append("static const struct ot_wire_struct structs[] = {\n    %s\n};\n" % ",\n    ".join(rows))
-    ops, absent = emit_programs(message, out)
+    absent = emit_programs(message, out)
     low, high = message["versions"]
     out.append("const struct ot_wire_message %s_message = {\n"
                '    .name = "%s", .kind = OT_WIRE_%s, .area = OT_WIRE_AREA_%s, .frame = OT_WIRE_FRAME_%s, .api = %d,\n'
                "    .version_min = %d, .version_max = %d, .flexible_min = %d, .unstable = %s,\n"
-               "    .structs = structs, .root = %d, .ops = %s, .must_be_default = %s, .programs = programs, .roots = roots\n};\n" % (
+               "    .structs = structs, .root = %d, .ops = ops, .must_be_default = %s, .programs = programs, .roots = roots\n};\n" % (
                    name, message["name"], message["kind"].replace("-", "_").upper(), message["area"].replace("-", "_").upper(),
                    message["frame"].upper(), -1 if message["api"] is None else message["api"], low, high,
                    message["flexible"][0] if message["flexible"] else high + 1, "true" if message["unstable"] else "false",
-                   message["structs"].index(message["root"]), "ops" if ops else "NULL", "must_be_default" if absent else "NULL"))
+                   message["structs"].index(message["root"]), "must_be_default" if absent else "NULL"))
     return "\n".join(out)
 
 

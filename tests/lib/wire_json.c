@@ -14,7 +14,7 @@ struct array { void *items; int32_t count; };
 static bool equal_struct(struct walk *w, uint16_t program, const uint8_t *record, json_t *object);
 static bool build_struct(struct walk *w, uint16_t program, uint8_t *record, json_t *object);
 
-__attribute__((format(printf, 2, 3))) static bool wrong(struct walk *w, const char *format, ...)
+OT_PRINTF(2, 3) static bool wrong(struct walk *w, const char *format, ...)
 {
     char reason[128];
     va_list arguments;
