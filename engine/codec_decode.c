@@ -43,7 +43,7 @@ struct eng_decode {
     const uint8_t *at, *end;           /* compressed bytes not yet consumed */
     enum eng_codec codec;
     enum ot_err damage;                /* to be reported once the chunk before it was taken */
-    bool gzip_ready, ended, xerial, frame_open, lz4_large;
+    bool gzip_ready, ended, xerial, frame_open, lz4_drop, lz4_keep;
     uint8_t lz4_header[LZ4_HEADER_BYTES_MAX];      /* of a legacy frame, its checksum set right */
     uint32_t lz4_header_bytes, lz4_header_at;
 };
@@ -110,7 +110,7 @@ static void lz4_drop(struct eng_decode *decode)
 {
     LZ4F_freeDecompressionContext(decode->lz4);
     decode->lz4 = NULL;
-    decode->lz4_large = false;
+    decode->lz4_drop = false;
 }
 
 static void zstd_drop(struct eng_decode *decode)
@@ -147,7 +147,7 @@ void eng_decode_trim(struct eng_decode *decode)
 {
     buf_trim(&decode->block);
     buf_trim(&decode->record);
-    if (decode->lz4_large) {
+    if (decode->lz4_drop) {
         lz4_drop(decode);
     }
     if (decode->zstd != NULL && ZSTD_sizeof_DCtx(decode->zstd) > KEPT_ZSTD_BYTES) {
@@ -283,6 +283,13 @@ static void lz4_legacy_header(struct eng_decode *decode)
     decode->at += header;
 }
 
+/* A context is reused only after a frame that ended well: liblz4 1.9.4 resets one that stopped inside a frame with a stated content size so that the next
+ * frame without one fails. Blocks of 1 or 4 MiB are not kept either. */
+static bool lz4_large(const struct eng_decode *decode)
+{
+    return decode->end - decode->at >= 6 && (decode->at[5] & 0x70) > 0x50;
+}
+
 static enum ot_err lz4_begin(struct eng_decode *decode, bool legacy)
 {
     if (decode->lz4 == NULL) {
@@ -295,9 +302,8 @@ static enum ot_err lz4_begin(struct eng_decode *decode, bool legacy)
         LZ4F_resetDecompressionContext(decode->lz4);
     }
     decode->lz4_header_bytes = decode->lz4_header_at = 0;
-    if (decode->end - decode->at >= 6 && (decode->at[5] & 0x70) > 0x50) {
-        decode->lz4_large = true;                            /* blocks of 1 or 4 MiB: not kept afterwards */
-    }
+    decode->lz4_drop = true;
+    decode->lz4_keep = !lz4_large(decode);
     if (legacy) {
         lz4_legacy_header(decode);
     }
@@ -333,6 +339,7 @@ static enum ot_err lz4_fill(struct eng_decode *decode, size_t *got)
         size_t after = (size_t)(decode->end - decode->at) + decode->lz4_header_bytes - decode->lz4_header_at;
         if (hint == 0) {
             decode->ended = true;
+            decode->lz4_drop = !decode->lz4_keep;
         } else if (*got == 0 && after == before) {
             decode->damage = OT_ERR_CORRUPT_MESSAGE;         /* cut short */
             return OT_OK;
