@@ -2,7 +2,7 @@
 """Turn schema/*.txt and the tables beside it into C structs and constant descriptors (docs/wire.md).
 
   generate.py --list OUT            print the files that will be made, one a line
-  generate.py OUT                   make them; a file whose text is the same is left alone
+  generate.py [--inputs=ANY] OUT    make them; a file whose text is the same is left alone, others in OUT are removed
 Standard library only. One header and one C file a message, plus apis, enums, features and messages.
 """
 import json
@@ -320,7 +320,7 @@ def emit_source(message, source):
 
 
 def main():
-    arguments = [a for a in sys.argv[1:] if a != "--list"]
+    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
     if len(arguments) != 1:
         sys.exit(__doc__)
     files, messages = {}, []
@@ -340,6 +340,8 @@ def main():
         print("\n".join(str(out / name) for name in files))
         return
     out.mkdir(parents=True, exist_ok=True)
+    for stale in set(path.name for path in out.iterdir()) - set(files):
+        (out / stale).unlink()
     for name, text in files.items():
         text = text()
         if not (out / name).exists() or (out / name).read_text(encoding="utf-8") != text:

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/wire/add_partitions_to_txn_request.h"
 #include "base/wire/consumer_group_heartbeat_response.h"
 #include "base/wire/consumer_group_member_metadata_value.h"
 #include "base/wire/enums.h"
@@ -235,7 +236,12 @@ static void tags_in_wrong_order_twice_or_too_many_are_refused(void **state)
     assert_int_equal(DECODE(ot_list_groups_request_message, 4, &request, 1, 1, 7, 5, 'a'), OT_ERR_SHORT);
     assert_int_equal(DECODE(ot_list_groups_request_message, 4, &request, 1, 0x91, 0x4e, 0, 0), OT_ERR_TOO_LARGE);
     assert_error("", "10001 tagged fields, at most 10000");
+    size_t used = arena.used_bytes;
+    ot_arena_free(&arena);
+    ot_arena_init(&arena, (size_t)1 << 20);
+    assert_true(used > 0);
     assert_int_equal(DECODE(ot_list_groups_request_message, 4, &request, 1, 0x90, 0x4e, 0, 0), OT_ERR_SHORT);
+    assert_int_equal(arena.used_bytes, 0);        /* 10 000 of them were refused before there was room for them */
 }
 
 static void unknown_tags_are_kept_in_order_around_known_ones(void **state)
@@ -330,6 +336,17 @@ static void a_value_that_the_version_cannot_carry_is_an_error_unless_ignorable(v
     assert_int_equal(ot_fetch_request_size(&request, 6), 0);
 }
 
+static void null_is_not_the_default_of_a_text(void **state)
+{
+    (void)state;
+    struct ot_add_partitions_to_txn_request request;
+    ot_add_partitions_to_txn_request_defaults(&request);
+    assert_int_equal(ot_wire_encode_check(&ot_add_partitions_to_txn_request_message, 4, &request, &error), OT_OK);
+    request.v3_and_below_transactional_id = ot_str_of(NULL);
+    assert_int_equal(ot_wire_encode_check(&ot_add_partitions_to_txn_request_message, 4, &request, &error), OT_ERR_UNSUPPORTED_VERSION);
+    assert_error("v3AndBelowTransactionalId", "no such field");
+}
+
 static void fields_that_the_version_lacks_are_read_as_defaults(void **state)
 {
     (void)state;
@@ -412,6 +429,22 @@ static void encoding_appends_and_a_full_writer_says_how_much_it_lacks(void **sta
     assert_int_equal(writer.needed, 8);
 }
 
+static void nothing_is_written_behind_a_gap(void **state)
+{
+    (void)state;
+    struct ot_produce_request request;
+    uint8_t wire[10];
+    ot_produce_request_defaults(&request);
+    request.transactional_id = ot_str_of("a name that has no room here");
+    struct ot_writer writer = ot_writer_over(wire, sizeof wire);
+    memset(wire, 0xee, sizeof wire);
+    assert_int_equal(ot_produce_request_encode(&request, 3, &writer, NULL), OT_ERR_TOO_LARGE);
+    assert_int_equal(writer.at - wire, 2);        /* the length of the name */
+    assert_int_equal(wire[2], 0xee);
+    assert_int_equal(writer.needed, ot_produce_request_size(&request, 3));
+    assert_int_equal(writer.err, OT_ERR_TOO_LARGE);
+}
+
 static void fill_response(struct ot_fetch_response *response, struct ot_fetch_response_fetchable_topic_response *topic,
     struct ot_fetch_response_partition_data partitions[4], const uint8_t *records)
 {
@@ -469,6 +502,10 @@ static void check_splices(int16_t version)
     assert_int_equal(ot_fetch_response_encode(&response, version, &writer, &splices), OT_ERR_TOO_LARGE);
     writer = ot_writer_over(parts, sizeof parts);
     assert_int_equal(ot_fetch_response_encode(&response, version, &writer, NULL), OT_ERR_MALFORMED);
+    splices = (struct ot_wire_splices){ items, 0, 2, 0 };
+    partitions[1].records.bytes = (uint32_t)INT32_MAX + 1;
+    writer = ot_writer_over(parts, sizeof parts);
+    assert_int_equal(ot_fetch_response_encode(&response, version, &writer, &splices), OT_ERR_MALFORMED);
 }
 
 static void promised_records_leave_their_length_and_a_splice(void **state)
@@ -524,11 +561,13 @@ int main(void)
         T(a_tagged_field_must_fill_its_size),
         T(a_tagged_field_at_its_default_is_left_out),
         T(a_value_that_the_version_cannot_carry_is_an_error_unless_ignorable),
+        T(null_is_not_the_default_of_a_text),
         T(fields_that_the_version_lacks_are_read_as_defaults),
         T(null_cannot_be_written_where_the_version_has_none),
         T(structures_that_may_be_null_are_marked),
         T(an_absent_pointer_whose_default_is_a_structure_points_to_one),
         T(encoding_appends_and_a_full_writer_says_how_much_it_lacks),
+        T(nothing_is_written_behind_a_gap),
         T(promised_records_leave_their_length_and_a_splice),
         T(only_records_can_be_promised),
         T(a_deep_error_names_every_step_within_its_buffer),

@@ -304,10 +304,11 @@ static void a_record_of_another_type_or_version_is_refused(void **state)
     const uint8_t future[] = { 0, 99, 0, 0 };
     reader = ot_reader_over(future, sizeof future);
     assert_int_equal(ot_wire_framed_decode(&ot_group_metadata_value_message, &reader, &arena, &out, &version, &error), OT_ERR_UNSUPPORTED_VERSION);
-    const uint8_t other_format[] = { 2, 2, 0, 0 }, wide[] = { 1, 2, 0xff, 0xff, 0x03, 0 }, wide_type[] = { 1, 0x82, 0x80, 0x04, 0, 0 };
+    const uint8_t other_format[] = { 2, 2, 0, 0 }, wide[] = { 1, 2, 0x80, 0x80, 0x04, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 },
+                  wide_type[] = { 1, 0x82, 0x80, 0x04, 0, 0 };
     reader = ot_reader_over(other_format, sizeof other_format);
     assert_int_equal(ot_wire_framed_decode(&ot_topic_record_message, &reader, &arena, &out, &version, &error), OT_ERR_UNSUPPORTED_VERSION);
-    reader = ot_reader_over(wide, sizeof wide);        /* 65535 is no version: it must not wrap to -1 */
+    reader = ot_reader_over(wide, sizeof wide);        /* 65536 is no version: it must not wrap to 0 */
     assert_int_equal(ot_wire_framed_decode(&ot_topic_record_message, &reader, &arena, &out, &version, &error), OT_ERR_UNSUPPORTED_VERSION);
     reader = ot_reader_over(wide_type, sizeof wide_type);        /* 65538 is not record type 2 */
     assert_int_equal(ot_wire_frame_peek(OT_WIRE_FRAME_METADATA, &reader, &type), OT_ERR_MALFORMED);
