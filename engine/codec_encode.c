@@ -147,19 +147,22 @@ static enum ot_err lz4_begin(struct eng_encode *encode, int32_t level)
 
 static enum ot_err lz4_feed(struct eng_encode *encode, const uint8_t *data, size_t bytes)
 {
-    do {
-        size_t take = OT_MIN(bytes, (size_t)LZ4_STEP_BYTES);
-        size_t rc = data == NULL ? LZ4F_compressEnd(encode->lz4, encode->packed, sizeof(encode->packed), NULL)
-                                 : LZ4F_compressUpdate(encode->lz4, encode->packed, sizeof(encode->packed), data, take, NULL);
+    for (size_t at = 0; at < bytes; at += LZ4_STEP_BYTES) {
+        size_t rc = LZ4F_compressUpdate(encode->lz4, encode->packed, sizeof(encode->packed), data + at, OT_MIN(bytes - at, (size_t)LZ4_STEP_BYTES), NULL);
         OT_ASSERT(!LZ4F_isError(rc));
         enum ot_err err = eng_sink_write(encode->sink, encode->packed, rc);
         if (err != OT_OK) {
             return err;
         }
-        data += data == NULL ? 0 : take;
-        bytes -= take;
-    } while (bytes > 0);
+    }
     return OT_OK;
+}
+
+static enum ot_err lz4_finish(struct eng_encode *encode)
+{
+    size_t rc = LZ4F_compressEnd(encode->lz4, encode->packed, sizeof(encode->packed), NULL);
+    OT_ASSERT(!LZ4F_isError(rc));
+    return eng_sink_write(encode->sink, encode->packed, rc);
 }
 
 /* ---- zstd ---- */
@@ -234,7 +237,7 @@ enum ot_err eng_encode_finish(struct eng_encode *encode)
     switch (encode->codec) {
     case ENG_CODEC_GZIP: return gzip_feed(encode, NULL, 0, Z_FINISH);
     case ENG_CODEC_SNAPPY: return encode->block_bytes > 0 ? snappy_block_out(encode) : OT_OK;
-    case ENG_CODEC_LZ4: return lz4_feed(encode, NULL, 0);
+    case ENG_CODEC_LZ4: return lz4_finish(encode);
     case ENG_CODEC_ZSTD: return zstd_feed(encode, NULL, 0, ZSTD_e_end);
     default: return OT_OK;
     }

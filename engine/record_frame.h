@@ -21,6 +21,11 @@ static inline bool eng_frame_uvarint(const uint8_t **at, const uint8_t *end, int
         *at = p + 1;
         return true;
     }
+    if (end - p >= 2 && p[1] < 0x80) {                       /* lengths from 64 to 8191 */
+        *out = (uint64_t)(p[0] & 0x7f) | (uint64_t)p[1] << 7;
+        *at = p + 2;
+        return true;
+    }
     uint64_t value = 0;
     for (int shift = 0; shift < bits && p < end; shift += 7) {
         uint8_t byte = *p++;
