@@ -1,0 +1,198 @@
+/* Broker life: registration, fencing, and what it means for every partition that the broker holds (§7, §9). */
+#include "coordinator/state.h"
+#include <string.h>
+
+static uint32_t rack_number(const struct ot_str *racks, uint32_t count, uint32_t self)
+{
+    for (uint32_t i = 0; i <= count; i++) {
+        if (racks[i].null == racks[self].null && (racks[i].null || ot_str_equal(racks[i], racks[self]))) {
+            return racks[self].null ? 0 : i + 1;
+        }
+    }
+    return 0;
+}
+
+enum ot_err coord_live_load(struct coord *coord)
+{
+    struct ot_str racks[256];                  /* beyond that many brokers placement does not look at racks */
+    struct ot_coord_broker_row row;
+    int32_t id = INT32_MIN;
+    enum ot_err err;
+    uint32_t count = 0;
+    for (;; count++) {
+        struct ot_arena arena;
+        ot_arena_init_with(&arena, coord->scratch, COORD_SCRATCH_BYTES, 0);
+        err = coord_broker_next(&coord->next, id, &arena, &id, &row);
+        if (err != OT_OK || count >= coord->config.brokers_max) {
+            break;
+        }
+        uint32_t rack = 0;
+        if (count < OT_ARRAY_COUNT(racks)) {
+            racks[count] = row.rack;
+            rack = rack_number(racks, count, count);
+        }
+        coord->brokers[count] = (struct coord_live_broker){ id, !row.fenced, row.in_controlled_shutdown, rack };
+    }
+    coord->live.count = count;
+    return err == OT_ERR_NOT_FOUND ? OT_OK : err == OT_OK ? OT_ERR_TOO_LARGE : err;
+}
+
+/* Every row that holds the broker anew. */
+static enum ot_err recompute(struct coord_turn *turn, int32_t broker_id, const struct coord_leaving *leaving)
+{
+    struct coord_value before = coord_value_share(turn->edit.value);   /* the walk must not meet its own changes */
+    struct coord_cursor cursor;
+    struct ot_uuid topic_id;
+    struct coord_partition row;
+    int32_t index;
+    enum ot_err err;
+    coord_partitions_begin(&before, &cursor);
+    while ((err = coord_partitions_next(&cursor, &topic_id, &index, &row)) == OT_OK) {
+        if (coord_replica_bit(&row, broker_id) == 0 || !coord_partition_recompute(&row, &turn->coord->live, leaving, turn->version)) {
+            continue;
+        }
+        if ((err = coord_partition_put(&turn->edit, &topic_id, index, &row)) != OT_OK) {
+            break;
+        }
+    }
+    coord_value_drop(&before);
+    return err == OT_ERR_NOT_FOUND ? OT_OK : err;
+}
+
+static bool has_dir(const struct ot_uuid *dirs, uint32_t count, const struct ot_uuid *id)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (ot_uuid_equal(&dirs[i], id)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum ot_err put_registration(struct coord_turn *turn)
+{
+    const struct coord_register *ask = &turn->request->u.register_;
+    struct ot_coord_broker_row row;
+    struct ot_coord_broker_row_endpoint endpoints[16];
+    ot_coord_broker_row_defaults(&row);
+    row.broker_epoch = turn->version;
+    row.incarnation_id = ask->incarnation_id;
+    row.dir_ids = (struct ot_uuid_array){ (struct ot_uuid *)(uintptr_t)ask->dir_ids, (int32_t)ask->dir_count };
+    memset(endpoints, 0, sizeof endpoints);
+    for (uint32_t i = 0; i < ask->endpoint_count; i++) {
+        endpoints[i].name = ask->endpoints[i].name;
+        endpoints[i].host = ask->endpoints[i].host;
+        endpoints[i].port = ask->endpoints[i].port;
+        endpoints[i].security = ask->endpoints[i].security;
+    }
+    row.endpoints = (struct ot_coord_broker_row_endpoint_array){ endpoints, (int32_t)ask->endpoint_count };
+    row.rack = ask->rack;
+    row.boot_class = (int8_t)ask->boot_class;
+    row.fenced = true;
+    return coord_broker_put(&turn->edit, ask->broker_id, &row);
+}
+
+/* What the last registration tells: a repeat, a double, a missing directory. */
+static enum ot_err check_last_registration(struct coord_turn *turn, bool *repeat_out, bool *dir_missing_out)
+{
+    const struct coord_register *ask = &turn->request->u.register_;
+    struct ot_coord_broker_row last;
+    struct ot_arena arena;
+    ot_arena_init_with(&arena, turn->coord->scratch, COORD_SCRATCH_BYTES, 0);
+    *repeat_out = *dir_missing_out = false;
+    enum ot_err err = coord_broker_get(turn->edit.value, ask->broker_id, &arena, &last);
+    if (err != OT_OK) {
+        return err == OT_ERR_NOT_FOUND ? OT_OK : err;
+    }
+    if (ot_uuid_equal(&last.incarnation_id, &ask->incarnation_id)) {
+        turn->request->version = last.broker_epoch;
+        *repeat_out = true;
+        return OT_OK;
+    }
+    bool any_common = last.dir_ids.count == 0;
+    for (int32_t i = 0; i < last.dir_ids.count; i++) {
+        bool here = has_dir(ask->dir_ids, ask->dir_count, &last.dir_ids.items[i]);
+        *dir_missing_out |= !here;
+        any_common |= here;
+    }
+    if (!last.fenced && !any_common && ask->broker_id != turn->coord->config.node_id) {
+        return coord_refuse(turn->request, OT_ERR_DUPLICATE_BROKER_REGISTRATION, "broker %d is registered and alive with other directories", ask->broker_id);
+    }
+    return OT_OK;
+}
+
+enum ot_err coord_ask_register(struct coord_turn *turn)
+{
+    const struct coord_register *ask = &turn->request->u.register_;
+    bool repeat, dir_missing;
+    if (ask->broker_id < 0 || ask->endpoint_count > 16 || ask->dir_count > 64) {
+        return coord_refuse(turn->request, OT_ERR_INVALID_REGISTRATION, "at most 16 endpoints and 64 directories; the id is not negative");
+    }
+    if (turn->coord->live.count >= turn->coord->config.brokers_max && coord_live_find(&turn->coord->live, ask->broker_id) == NULL) {
+        return coord_refuse(turn->request, OT_ERR_INVALID_REGISTRATION, "there are %u brokers already, the most that are allowed", turn->coord->live.count);
+    }
+    enum ot_err err = check_last_registration(turn, &repeat, &dir_missing);
+    if (err != OT_OK || repeat) {
+        return err;
+    }
+    if ((err = put_registration(turn)) != OT_OK || (err = coord_live_load(turn->coord)) != OT_OK) {
+        return err;
+    }
+    struct coord_leaving leaving = { ask->broker_id, .lost = ask->boot_class == COORD_BOOT_MACHINE_CRASH || dir_missing, .disk_gone = dir_missing };
+    return recompute(turn, ask->broker_id, &leaving);
+}
+
+enum ot_err coord_ask_heartbeat(struct coord_turn *turn)
+{
+    const struct coord_heartbeat *ask = &turn->request->u.heartbeat;
+    struct ot_coord_broker_row row;
+    struct ot_arena arena;
+    ot_arena_init_with(&arena, turn->coord->scratch, COORD_SCRATCH_BYTES, 0);
+    enum ot_err err = coord_broker_get(turn->edit.value, ask->broker_id, &arena, &row);
+    if (err == OT_ERR_NOT_FOUND) {
+        return coord_refuse(turn->request, OT_ERR_BROKER_ID_NOT_REGISTERED, "broker %d is not registered", ask->broker_id);
+    }
+    if (err != OT_OK) {
+        return err;
+    }
+    if (row.broker_epoch != ask->broker_epoch) {
+        return coord_refuse(turn->request, OT_ERR_STALE_BROKER_EPOCH, "broker epoch %lld is not the current %lld: register again",
+            (long long)ask->broker_epoch, (long long)row.broker_epoch);
+    }
+    bool fenced = ask->want_fence || (row.fenced && ask->applied_version < row.broker_epoch);
+    if (fenced == row.fenced) {
+        return OT_OK;
+    }
+    row.fenced = fenced;
+    if ((err = coord_broker_put(&turn->edit, ask->broker_id, &row)) != OT_OK || (err = coord_live_load(turn->coord)) != OT_OK) {
+        return err;
+    }
+    struct coord_leaving leaving = { .broker_id = ask->broker_id };
+    return recompute(turn, ask->broker_id, fenced ? &leaving : NULL);
+}
+
+enum ot_err coord_ask_durable(struct coord_turn *turn)
+{
+    const struct coord_durable_ask *ask = &turn->request->u.durable;
+    struct coord_partition row;
+    enum ot_err err = coord_partition_get(turn->edit.value, &ask->topic_id, ask->partition, &row);
+    if (err == OT_ERR_NOT_FOUND) {
+        return coord_refuse(turn->request, OT_ERR_UNKNOWN_TOPIC_ID, "no such partition");
+    }
+    if (err != OT_OK) {
+        return err;
+    }
+    if (row.leader != ask->broker_id || row.leader_epoch != ask->leader_epoch) {
+        return coord_refuse(turn->request, OT_ERR_FENCED_LEADER_EPOCH, "broker %d does not lead in epoch %d", ask->broker_id, ask->leader_epoch);
+    }
+    if (row.partition_epoch != ask->partition_epoch) {
+        return coord_refuse(turn->request, OT_ERR_INVALID_UPDATE_VERSION, "partition epoch is %d", row.partition_epoch);
+    }
+    if (ask->class_ == COORD_DURABLE_ALL && row.elr != 0) {
+        return coord_refuse(turn->request, OT_ERR_INVALID_UPDATE_VERSION, "eligible replicas were not asked");
+    }
+    row.durable_class = ask->class_;
+    row.durable_since = ask->class_ == COORD_DURABLE_NONE ? -1 : turn->version;
+    row.partition_epoch++;                     /* a report under way never counts for a later class */
+    return coord_partition_put(&turn->edit, &ask->topic_id, ask->partition, &row);
+}

@@ -1,0 +1,151 @@
+/* The coordinator of a cluster's metadata as a state machine: what happened comes in, what is to be done comes out.
+ *
+ * No clock, thread, socket, file or random source of its own, and no malloc after coord_new but pages from the capped pool. Outputs form an ordered queue; an
+ * answer, a message or an applied state is not in it before the record that it rests on was reported stored. One publication is in flight at a
+ * time; requests that come meanwhile wait and are merged into the next one (group commit: one delta, one fsync).
+ *
+ * Here the cluster has one voter, which wins every term that it begins. The seams are those of several: terms and votes are persisted before they
+ * count, a publication carries its base, hash and voters, and COORD_MSG, COORD_SEND and COORD_PEER_LOST are where election and publication to peers go.
+ *
+ * thread  one. Values shared from coord_view may be read on any thread and are dropped on this one.
+ * owner   in: borrowed during the step, but a request from coord_step until its COORD_REPLY. out: borrowed until the next coord_step; a record until
+ *         its token was answered. */
+#ifndef OT_COORDINATOR_COORD_H
+#define OT_COORDINATOR_COORD_H
+
+#include "coordinator/record.h"
+#include "coordinator/rows.h"
+
+#define COORD_TEXT_MAX 200
+
+/* ---- requests: compare-and-set on rows, answered after commit ---- */
+
+enum coord_ask {
+    COORD_ASK_REGISTER, COORD_ASK_HEARTBEAT, COORD_ASK_CREATE_TOPIC, COORD_ASK_DELETE_TOPIC, COORD_ASK_CREATE_PARTITIONS, COORD_ASK_CONFIGS,
+    COORD_ASK_PRODUCER_IDS, COORD_ASK_DURABLE
+};
+enum coord_boot { COORD_BOOT_CLEAN, COORD_BOOT_PROCESS_CRASH, COORD_BOOT_MACHINE_CRASH };
+
+struct coord_endpoint { struct ot_str name, host /* null: as reached */; int32_t port; struct ot_str security; };
+/* §7. New broker_epoch, fenced, out of every isr; out of elr too after a machine crash or with a directory missing. The same incarnation again: nothing. */
+struct coord_register {
+    int32_t broker_id;
+    struct ot_uuid incarnation_id;
+    const struct ot_uuid *dir_ids; uint32_t dir_count;         /* a directory of the last registration that is not among them is missing */
+    enum coord_boot boot_class;
+    const struct coord_endpoint *endpoints; uint32_t endpoint_count;
+    struct ot_str rack;                                        /* null: none */
+};
+/* broker_epoch not current: STALE_BROKER_EPOCH. Unfences once applied_version has reached the registration. */
+struct coord_heartbeat { int32_t broker_id; int64_t broker_epoch, applied_version; bool want_fence; };
+
+struct coord_assignment { int32_t partition; const int32_t *brokers; int32_t broker_count; };
+struct coord_config_change { struct ot_str name, value /* null: remove */; };
+struct coord_topic_ask {                                       /* CREATE_TOPIC, DELETE_TOPIC, CREATE_PARTITIONS */
+    struct ot_str name;                                        /* valid as a name already; null (DELETE): by topic_id */
+    struct ot_uuid topic_id;
+    int32_t partition_count;                                   /* CREATE_PARTITIONS: the new total */
+    int32_t replication_factor;                                /* -1: min(3, live brokers) */
+    const struct coord_assignment *assignments; uint32_t assignment_count;     /* instead of both; CREATE_PARTITIONS: of the new ones, in order */
+    const struct coord_config_change *configs; uint32_t config_count;          /* checked already */
+    bool internal;
+    int64_t created_ms;
+};
+struct coord_configs_ask {
+    struct coord_scope scope;                                  /* of a topic: by topic_id, or by name when that is zero */
+    struct ot_str topic;
+    const struct coord_config_change *changes; uint32_t change_count;
+    bool replace_all;                                          /* what is not named is removed */
+};
+struct coord_producer_ids_ask { int32_t count; };
+/* A leader says that its fsync class holds for all that is committed (§7); class NONE: it left the class. */
+struct coord_durable_ask { int32_t broker_id; int64_t broker_epoch; struct ot_uuid topic_id; int32_t partition, leader_epoch, partition_epoch; enum coord_durable class_; };
+
+struct coord_request {
+    struct coord_request *next;                                /* the coordinator's until COORD_REPLY */
+    enum coord_ask ask;
+    bool validate_only;
+    int64_t if_version;                                        /* MISMATCH unless this is the version of the topic or config scope; -1: any */
+    union {
+        struct coord_register register_; struct coord_heartbeat heartbeat; struct coord_topic_ask topic; struct coord_configs_ask configs;
+        struct coord_producer_ids_ask producer_ids; struct coord_durable_ask durable;
+    } u;
+    /* answered. CLOSED: the coordinator stopped, and whether the change happened is not known */
+    enum ot_err error;
+    struct ot_uuid topic_id;
+    int32_t partition_count, replication_factor;
+    int64_t version;                                           /* that shows the effect; REGISTER: the broker_epoch */
+    int64_t producer_id_first;
+    char text[COORD_TEXT_MAX];
+};
+
+/* ---- the machine ---- */
+
+struct coord_config {
+    int32_t node_id;
+    struct ot_uuid dir_id;                                     /* voter identity is (node id, dir id) */
+    struct ot_str cluster_id;                                  /* for founding; else checked against the disk */
+    struct ot_str voter_host; int32_t voter_port;
+    int32_t min_isr_default;                                   /* min.insync.replicas where nobody sets it */
+    int64_t partitions_max;
+    uint32_t brokers_max;
+    uint32_t delta_bytes_max;                                  /* of one publication */
+    uint64_t snapshot_after_bytes;                             /* of journal, or the size of a snapshot if that is more; 0: 64 MiB */
+};
+/* What the disk holds, put together from its records in order. */
+struct coord_disk_image {
+    struct coord_pages *pages;
+    bool blank;                                                /* nothing was ever written: found a cluster */
+    struct coord_format format;
+    struct coord_term term;
+    bool unsure;                                               /* the last record was damaged: torn, or accepted and rotten (§4) */
+    struct coord_value committed;
+    bool has_accepted; struct coord_accept accepted;           /* accepted on top of committed, fate unknown */
+    uint64_t journal_bytes;                                    /* since the last snapshot */
+    char cluster_id[64]; uint8_t *delta; uint32_t delta_cap_bytes;     /* what format and accepted point to; owned */
+};
+void coord_image_init(struct coord_disk_image *image, struct coord_pages *pages);      /* blank */
+/* A record of the journal (the driver loads what a SNAPSHOT names into committed, and sets term). An ACCEPT on top of the accepted one says that that one was
+ * committed; one on the same base replaces it. CORRUPT: it does not follow, or its result has another hash; text_out gets words. */
+OT_MUST_CHECK enum ot_err coord_image_take(struct coord_disk_image *image, const struct coord_record *record, char *text_out, size_t text_bytes);
+void coord_image_free(struct coord_disk_image *image);         /* with a committed value that nobody took */
+struct coord;
+/* The committed value is taken out of the image.
+ * NO_MEMORY; MISMATCH: the disk belongs to another node, directory or cluster; CORRUPT: the accepted delta does not fit. text_out gets words;
+ * the image is as before. */
+OT_MUST_CHECK enum ot_err coord_new(const struct coord_config *config, struct coord_disk_image *image, uint64_t seed, struct coord **out,
+    char *text_out, size_t text_bytes);
+void coord_free(struct coord *coord);                          /* NULL is fine */
+
+enum coord_in_kind { COORD_TICK, COORD_MSG, COORD_STORED, COORD_STORE_FAILED, COORD_REQUEST, COORD_PEER_LOST };
+struct coord_in {
+    enum coord_in_kind kind;
+    uint64_t now_us;
+    uint32_t peer;
+    uint64_t token;                                            /* STORED, STORE_FAILED */
+    enum ot_err error;                                         /* STORE_FAILED. NO_SPACE: the record was cut off again, whole; else it may be there in part */
+    struct coord_request *request;
+    struct ot_blob body;                                       /* MSG */
+};
+enum coord_out_kind { COORD_SEND, COORD_STORE, COORD_SNAPSHOT, COORD_APPLY, COORD_ROLE, COORD_REPLY, COORD_HALT };
+struct coord_out {
+    enum coord_out_kind kind;
+    uint32_t peer;
+    uint64_t token;                                            /* STORE, SNAPSHOT: report it back */
+    bool sync;                                                 /* STORE: on the disk before STORED; else at leisure */
+    const struct coord_record *record;                         /* STORE: TERM goes to meta.term, all else to meta.journal */
+    struct coord_stamp stamp;                                  /* APPLY, SNAPSHOT: of the committed value now; ROLE: term */
+    struct ot_blob delta;                                      /* APPLY */
+    bool leading;                                              /* ROLE */
+    struct coord_request *request;                             /* REPLY */
+    enum ot_err error; char text[COORD_TEXT_MAX];              /* HALT */
+};
+/* Never blocks, never fails: COORD_HALT instead, after which nothing but CLOSED replies comes out. Drain coord_next before the next step. */
+void coord_step(struct coord *coord, const struct coord_in *in);
+bool coord_next(struct coord *coord, struct coord_out *out);
+uint64_t coord_deadline_us(const struct coord *coord);         /* when the next COORD_TICK is due; UINT64_MAX: never. 0: at once (the first) */
+const struct coord_value *coord_view(const struct coord *coord);       /* the committed image; share it to keep it */
+int32_t coord_term(const struct coord *coord);
+uint64_t coord_hash(const struct coord *coord);                /* of all inputs and outputs so far: same seed, same trace */
+
+#endif

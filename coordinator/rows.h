@@ -1,0 +1,111 @@
+/* The tables of the value: keys, and the rows behind them (schemas in base/wire/schema_ottla/Coord*Row.txt, framed by their version).
+ *
+ *   key                                            row
+ *   'A'                                            cluster: id, counters, next ids
+ *   'B' i32 id                                     voter
+ *   'C' i32 id                                     broker
+ *   'D' name                                       topic by name: its id; or no id, and the floor of leader epochs for who takes the name again
+ *   'E' uuid                                       topic
+ *   'F' uuid i32 index                             partition
+ *   'G' i64 version uuid                           topic that was deleted at that version: its files may still lie somewhere
+ *   'H' scope, name                                config; scope: u8 0 cluster default | u8 1 i32 broker | u8 2 uuid of the topic
+ *   'J' name with '.' as '_'                       topic that has the name with one of these characters: two such may not differ in them alone
+ *   'I' scope                                      version of the last change of that scope's configs (cluster and brokers)
+ * Integers are big-endian with the sign bit flipped, so that keys ascend as the numbers do. Sets of replicas are bitmaps over `replicas`.
+ *
+ * thread  reading: any, on a held value. Texts and arrays point into its pages; arrays of brokers come from the arena.
+ * errors  get: NOT_FOUND, CORRUPT (a row that does not decode, or of a later version). put: NO_MEMORY, TOO_LARGE (delta or row). */
+#ifndef OT_COORDINATOR_ROWS_H
+#define OT_COORDINATOR_ROWS_H
+
+#include "base/arena.h"
+#include "base/wire/coord_broker_row.h"
+#include "base/wire/coord_cluster_row.h"
+#include "base/wire/coord_topic_name_row.h"
+#include "base/wire/coord_topic_row.h"
+#include "base/wire/coord_voter_row.h"
+#include "coordinator/value.h"
+
+enum { COORD_REPLICAS_MAX = 64, COORD_NAME_BYTES_MAX = 249, COORD_CONFIG_NAME_BYTES_MAX = 255, COORD_CONFIG_VALUE_BYTES_MAX = 1400 };
+enum coord_table {
+    COORD_TABLE_CLUSTER = 'A', COORD_TABLE_VOTER, COORD_TABLE_BROKER, COORD_TABLE_TOPIC_NAME, COORD_TABLE_TOPIC, COORD_TABLE_PARTITION,
+    COORD_TABLE_DELETED_TOPIC, COORD_TABLE_CONFIG, COORD_TABLE_CONFIG_SCOPE, COORD_TABLE_FOLDED_NAME
+};
+enum coord_durable { COORD_DURABLE_NONE, COORD_DURABLE_LEADER /* fsync */, COORD_DURABLE_ALL /* replicated+fsync */ };
+
+struct coord_key { uint32_t bytes; uint8_t data[COORD_KEY_BYTES_MAX]; };
+static inline struct ot_blob coord_key_blob(const struct coord_key *key) { return coord_blob(key->data, key->bytes); }
+
+struct coord_scope { enum { COORD_SCOPE_CLUSTER, COORD_SCOPE_BROKER, COORD_SCOPE_TOPIC } kind; int32_t broker_id; struct ot_uuid topic_id; };
+
+/* What a writer needs: the value that is being made, and the delta that says how. */
+struct coord_edit { struct coord_value *value; struct coord_delta *delta; };
+
+OT_MUST_CHECK enum ot_err coord_cluster_get(const struct coord_value *value, struct ot_coord_cluster_row *out);
+OT_MUST_CHECK enum ot_err coord_cluster_put(struct coord_edit *edit, const struct ot_coord_cluster_row *row);
+OT_MUST_CHECK enum ot_err coord_voter_get(const struct coord_value *value, int32_t id, struct ot_coord_voter_row *out);
+OT_MUST_CHECK enum ot_err coord_voter_put(struct coord_edit *edit, int32_t id, const struct ot_coord_voter_row *row);
+OT_MUST_CHECK enum ot_err coord_broker_get(const struct coord_value *value, int32_t id, struct ot_arena *arena, struct ot_coord_broker_row *out);
+/* First broker with an id above `after`. */
+OT_MUST_CHECK enum ot_err coord_broker_next(const struct coord_value *value, int32_t after, struct ot_arena *arena, int32_t *id_out,
+    struct ot_coord_broker_row *out);
+OT_MUST_CHECK enum ot_err coord_broker_put(struct coord_edit *edit, int32_t id, const struct ot_coord_broker_row *row);
+
+OT_MUST_CHECK enum ot_err coord_topic_get(const struct coord_value *value, const struct ot_uuid *id, struct ot_coord_topic_row *out);
+OT_MUST_CHECK enum ot_err coord_topic_put(struct coord_edit *edit, const struct ot_uuid *id, const struct ot_coord_topic_row *row);
+OT_MUST_CHECK enum ot_err coord_topic_remove(struct coord_edit *edit, const struct ot_uuid *id);
+/* A name with a zero id is free; only the floor remains. */
+OT_MUST_CHECK enum ot_err coord_topic_name_get(const struct coord_value *value, struct ot_str name, struct ot_coord_topic_name_row *out);
+OT_MUST_CHECK enum ot_err coord_topic_name_put(struct coord_edit *edit, struct ot_str name, const struct ot_coord_topic_name_row *row);
+OT_MUST_CHECK enum ot_err coord_topic_name_remove(struct coord_edit *edit, struct ot_str name);
+/* First name above `after` (null: the first), free ones included. */
+OT_MUST_CHECK enum ot_err coord_topic_name_next(const struct coord_value *value, struct ot_str after, struct ot_str *name_out, struct ot_coord_topic_name_row *out);
+
+/* The topic whose name differs from this one at most in '.' and '_'. NOT_FOUND also for names without either. */
+OT_MUST_CHECK enum ot_err coord_folded_name_get(const struct coord_value *value, struct ot_str name, struct ot_str *holder_out);
+OT_MUST_CHECK enum ot_err coord_folded_name_put(struct coord_edit *edit, struct ot_str name);      /* names without either: nothing */
+OT_MUST_CHECK enum ot_err coord_folded_name_remove(struct coord_edit *edit, struct ot_str name);
+
+struct coord_partition {
+    int32_t replicas[COORD_REPLICAS_MAX]; int32_t replica_count;       /* ordered; the first is preferred */
+    uint64_t isr, elr, adding, removing, last_members;
+    int32_t leader, leader_epoch, partition_epoch, min_isr;            /* leader -1: none */
+    int32_t last_leader, last_leader_epoch;
+    int64_t durable_since; enum coord_durable durable_class;           /* -1: none (§7) */
+    bool recovering;
+    int64_t loss_version; int32_t loss_epoch;                          /* when records of epochs up to loss_epoch may last have been lost; -1 never */
+};
+OT_MUST_CHECK enum ot_err coord_partition_get(const struct coord_value *value, const struct ot_uuid *topic_id, int32_t index, struct coord_partition *out);
+OT_MUST_CHECK enum ot_err coord_partition_put(struct coord_edit *edit, const struct ot_uuid *topic_id, int32_t index, const struct coord_partition *row);
+OT_MUST_CHECK enum ot_err coord_partition_remove(struct coord_edit *edit, const struct ot_uuid *topic_id, int32_t index);
+/* Walk all partitions in key order. */
+void coord_partitions_begin(const struct coord_value *value, struct coord_cursor *cursor);
+OT_MUST_CHECK enum ot_err coord_partitions_next(struct coord_cursor *cursor, struct ot_uuid *topic_id_out, int32_t *index_out, struct coord_partition *out);
+
+struct coord_deleted_topic { int64_t version; struct ot_uuid id; struct ot_str name; };
+OT_MUST_CHECK enum ot_err coord_deleted_next(const struct coord_value *value, const struct coord_deleted_topic *after /* NULL: the first */,
+    struct coord_deleted_topic *out);
+OT_MUST_CHECK enum ot_err coord_deleted_put(struct coord_edit *edit, const struct coord_deleted_topic *row);
+OT_MUST_CHECK enum ot_err coord_deleted_remove(struct coord_edit *edit, const struct coord_deleted_topic *row);
+
+OT_MUST_CHECK enum ot_err coord_config_get(const struct coord_value *value, const struct coord_scope *scope, struct ot_str name, struct ot_str *value_out);
+OT_MUST_CHECK enum ot_err coord_config_put(struct coord_edit *edit, const struct coord_scope *scope, struct ot_str name, struct ot_str text);
+OT_MUST_CHECK enum ot_err coord_config_remove(struct coord_edit *edit, const struct coord_scope *scope, struct ot_str name);
+/* First config of the scope with a name above `after` (null: the first). */
+OT_MUST_CHECK enum ot_err coord_config_next(const struct coord_value *value, const struct coord_scope *scope, struct ot_str after,
+    struct ot_str *name_out, struct ot_str *value_out);
+int64_t coord_config_version(const struct coord_value *value, const struct coord_scope *scope);    /* of cluster and brokers; -1: never changed */
+OT_MUST_CHECK enum ot_err coord_config_version_put(struct coord_edit *edit, const struct coord_scope *scope, int64_t version);
+
+/* Does every row decode, and do the tables agree (names with topics, partitions with their topics, counters)? For a value from the disk.
+ * CORRUPT: text_out says which row. */
+OT_MUST_CHECK enum ot_err coord_rows_check(const struct coord_value *value, char *text_out, size_t text_bytes);
+
+static inline uint64_t coord_all_replicas(const struct coord_partition *row)
+{
+    return row->replica_count >= 64 ? UINT64_MAX : (UINT64_C(1) << row->replica_count) - 1;
+}
+/* Bit of a broker in the sets of this row; 0 when it holds no replica. */
+uint64_t coord_replica_bit(const struct coord_partition *row, int32_t broker_id);
+
+#endif
