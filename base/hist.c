@@ -72,6 +72,18 @@ uint64_t ot_hist_count_below(const struct ot_hist *hist, uint64_t us)
     return count;
 }
 
+uint64_t ot_hist_count_below_each(const struct ot_hist *hist, const uint64_t *bounds_us, size_t count, uint64_t *counts_out)
+{
+    uint64_t total = 0;
+    size_t bound = 0;
+    for (unsigned i = 0; i <= OVERFLOW_BUCKET; i++) {
+        for (; bound < count && bucket_edge_us(i) > bounds_us[bound]; bound++) counts_out[bound] = total;
+        total += atomic_load_explicit(&hist->counts[i], memory_order_relaxed);
+    }
+    for (; bound < count; bound++) counts_out[bound] = total;
+    return total;
+}
+
 void ot_hist_merge(struct ot_hist *into, const struct ot_hist *from)
 {
     for (unsigned i = 0; i <= OVERFLOW_BUCKET; i++) {

@@ -12,6 +12,8 @@ void ot_hist_record(struct ot_hist *hist, int64_t us);                    /* neg
 uint64_t ot_hist_quantile_us(const struct ot_hist *hist, double q);       /* largest value of the bucket, or the largest seen if that is smaller; 0 when empty */
 /* For classic Prometheus buckets: how many were at most us, short by those in the one bucket that us cuts (at most 5 % below it). */
 uint64_t ot_hist_count_below(const struct ot_hist *hist, uint64_t us);
+/* The same for count rising bounds in one pass; answers how many there were in all. */
+uint64_t ot_hist_count_below_each(const struct ot_hist *hist, const uint64_t *bounds_us, size_t count, uint64_t *counts_out);
 void ot_hist_merge(struct ot_hist *into, const struct ot_hist *from);
 
 #endif

@@ -27,6 +27,6 @@
 OT_NORETURN void ot_assert_failed(const char *fact, const char *file, int line, const char *function);
 
 /* ot_ignore(err, "why it may be ignored"): the only way to drop an error. */
-#define ot_ignore(err, reason) ((void)(err), (void)sizeof(reason))
+#define ot_ignore(err, reason) do { __typeof__(err) ot_ignored_ = (err); (void)ot_ignored_; (void)sizeof(reason); } while (0)
 
 #endif

@@ -16,7 +16,8 @@ struct broker_setup {
     struct ot_io *io;
     struct broker_config_store *config;        /* broker/config.h: static values with sources; outlives the broker */
     struct ot_exec *io_exec;                   /* pool: appends, cold reads, decoding, fsync, recovery */
-    struct ot_exec *background_exec;           /* pool or thread: retention, deletion, checkpoints */
+    struct ot_exec *flush_exec;                /* pool: flush rounds, so that a slow disk does not hold up appends and reads */
+    struct ot_exec *background_exec;           /* serial, with timers: retention, deletion, checkpoints, disk space */
     struct ot_exec *coord_exec;                /* serial, with timers: the coordinator's thread */
     struct ot_pool *decode_pool;               /* decoding windows and recompressed batches */
     const struct broker_listener *listeners; uint32_t listener_count;    /* as bound, for registration and Metadata */

@@ -58,8 +58,9 @@ struct broker_fetch {
     struct broker *broker;
     struct broker_fetch_set *set;
     struct ot_timer timer;
-    _Atomic uint32_t state;
-    struct ot_task io_task;
+    struct ot_task step;                       /* to the I/O pool, back home, or a wake-up */
+    bool on_io, expired, cancelled, ended;
+    uint32_t rows_cap;
     int64_t started_us;
 };
 

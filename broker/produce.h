@@ -6,7 +6,8 @@
 #define OT_BROKER_PRODUCE_H
 
 #include "broker/call.h"
-#include "engine/producers.h"
+#include "engine/batch.h"
+#include "engine/log.h"
 
 struct broker_partition;
 struct broker_produce;
@@ -22,16 +23,18 @@ struct broker_produce_part {
     enum ot_err error;
     int64_t base_offset, append_time_ms, log_start_offset;      /* -1 each on error or unknown; append_time -1 for CreateTime */
     int32_t leader_id, leader_epoch;           /* of the current leader when error is NOT_LEADER_OR_FOLLOWER, else -1 */
-    int32_t record_error_index;                /* -1: none */
-    char text[BROKER_TEXT_MAX];
+    char text[BROKER_TEXT_MAX];                /* error_message; empty when OK */
+    struct eng_batch_verdict verdict;          /* record_errors of it go into the answer */
     /* the broker's own */
     struct broker_produce *call;
     struct broker_partition *owner;
     struct ot_task task;
-    struct { void *next, *prev; int64_t offset; bool waiting; } wait;
-    uint8_t stage;
-    bool rewritten;                            /* records point to a buffer of ours (recompressed) */
-    struct ot_buf *own_buf;
+    struct broker_produce_part *next, *prev;   /* in the lane's queue, then among the waiters */
+    struct eng_append_batch append;
+    struct eng_marker marker;
+    int64_t wait_offset;                       /* answered when the high watermark (acks=all) or the log end reaches it */
+    bool waiting, wait_log_end;
+    struct ot_buf *own_buf;                    /* recompressed batch */
 };
 
 struct broker_produce {
@@ -44,6 +47,7 @@ struct broker_produce {
     int16_t api_version;                       /* of Kafka's Produce (13 from other doors) */
     struct ot_str transactional_id;
     enum eng_origin origin;
+    int16_t transaction_version;               /* of markers (origin COORDINATOR): 1 or 2; else 0 */
     struct broker_produce_part *parts;
     uint32_t part_count;
     void (*queued)(struct broker_produce *produce);    /* on home; only if broker_produce answered false */

@@ -6,8 +6,9 @@ file(GLOB wire_inputs CONFIGURE_DEPENDS ${wire_dir}/schema/*.txt ${wire_dir}/sch
 execute_process(COMMAND ${Python3_EXECUTABLE} -B ${wire_dir}/generate.py --list ${wire_gen}
   OUTPUT_VARIABLE wire_outputs OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 string(REPLACE "\n" ";" wire_outputs "${wire_outputs}")
+string(MD5 wire_list "${wire_inputs}")    # in the command line, so that a schema that went away makes it run again
 add_custom_command(OUTPUT ${wire_outputs}
-  COMMAND ${Python3_EXECUTABLE} -B ${wire_dir}/generate.py ${wire_gen}
+  COMMAND ${Python3_EXECUTABLE} -B ${wire_dir}/generate.py --inputs=${wire_list} ${wire_gen}
   DEPENDS ${wire_inputs} COMMENT "generating the codecs of the wire")
 add_custom_target(wire_generated DEPENDS ${wire_outputs})
 set(wire_sources ${wire_outputs})

@@ -3,7 +3,7 @@
  * Decoding pulls chunks through one window of fixed size, so a peer's claim about sizes costs nothing: memory grows only with what was really
  * decoded or really sent. All of it (window, library states, record buffer) is charged to the caller's pool; at the pool's cap the answer is
  * NO_MEMORY and the context stays usable. Bounds per context: window; zlib 48 KiB; lz4 twice the frame's block size (4 MiB at most) plus 128 KiB;
- * zstd its window (at most 2^zstd_window_log_max bytes, touched only as far as decoded) plus 384 KiB; snappy 22 times the compressed block (no
+ * zstd its window (at most 2^zstd_window_log_max bytes, charged whole, touched only as far as decoded; clients at level 3 use 2 MiB, at 19 8 MiB) plus 384 KiB; snappy 22 times the compressed block (no
  * encoder can do better, so a larger claim is refused) for raw data and for each xerial block.
  *
  * Encoding streams into a sink that has a hard cap. A context serves one use at a time and one thread; keep one per I/O thread. */
@@ -24,7 +24,7 @@ bool eng_codec_by_name(const char *name, enum eng_codec *out);
 
 struct eng_decode_limits {
     uint32_t window_bytes;             /* of the chunks; 0 = 64 KiB */
-    uint32_t zstd_window_log_max;      /* 0 = 27, what Kafka's own clients accept */
+    uint32_t zstd_window_log_max;      /* 0 = 27, what Kafka's own clients accept; lowered to what the pool's cap can hold */
 };
 struct eng_decode;                     /* a decoding context */
 OT_MUST_CHECK enum ot_err eng_decode_new(struct ot_pool *pool, const struct eng_decode_limits *limits, struct eng_decode **out);
@@ -36,8 +36,11 @@ void eng_decode_trim(struct eng_decode *decode);
  * the frame's first byte instead of the fifth). NONE gives the data back as one chunk. UNSUPPORTED_COMPRESSION_TYPE: unknown codec. NO_MEMORY. */
 OT_MUST_CHECK enum ot_err eng_decode_begin(struct eng_decode *decode, enum eng_codec codec, const uint8_t *data, size_t bytes, bool legacy_lz4);
 /* The next piece of plain bytes, borrowed until the next call; zero bytes: the end was reached and every checksum was right. CORRUPT_MESSAGE: not
- * what the codec says, cut short, a checksum is wrong, or a claim is impossible. NO_MEMORY. */
+ * what the codec says, cut short, a checksum is wrong, or a claim is impossible. INVALID_RECORD: a zstd window above the limit. NO_MEMORY: now. */
 OT_MUST_CHECK enum ot_err eng_decode_next(struct eng_decode *decode, const uint8_t **chunk_out, size_t *chunk_bytes_out);
+
+/* For engine/record.c: the buffer in which a record is put together. At least need_bytes, of which the first used_bytes are kept. NO_MEMORY. */
+OT_MUST_CHECK enum ot_err eng_decode_hold(struct eng_decode *decode, size_t used_bytes, size_t need_bytes, uint8_t **data_out);
 
 /* ---- encoding ---- */
 

@@ -66,7 +66,10 @@ OT_MUST_CHECK enum ot_err eng_log_open(struct eng_store *store, const struct eng
 /* Trims indexes to their true size, writes the producer snapshot, syncs if asked. NULL is fine. Pinned segments live on. */
 enum ot_err eng_log_close(struct eng_log *log, bool sync);
 void eng_log_configure(struct eng_log *log, const struct eng_log_config *config);
-/* Unlinks everything and the directory (renamed first, so that a crash leaves a name that start cleans up). Closes the log. */
+/* Take a log out of service for deletion: the directory is renamed (start cleans such names up) and every later call answers CLOSED. Readers' pins stay
+ * good. No writer or housekeeper is inside. Afterwards the name is free for a new log, while this one waits for its last user. */
+OT_MUST_CHECK enum ot_err eng_log_retire(struct eng_log *log);
+/* Unlinks everything and the directory (retires first if that was not done); frees the log. */
 enum ot_err eng_log_delete(struct eng_log *log);
 
 /* ---- writer ---- */
@@ -91,6 +94,8 @@ OT_MUST_CHECK enum ot_err eng_log_roll(struct eng_log *log, const struct ot_blob
  * NO_SPACE, IO: the file was cut back behind the last whole batch; the log stays usable after NO_SPACE and is read-only after IO. */
 OT_MUST_CHECK enum ot_err eng_log_append(struct eng_log *log, const struct eng_append_batch *batches, uint32_t count,
     int64_t wall_ms, uint32_t *appended_out);
+/* A transaction that ended in an abort (from eng_producers_commit), into the transaction index of its segment: before the last stable offset passes it. */
+OT_MUST_CHECK enum ot_err eng_log_add_aborted(struct eng_log *log, const struct eng_completed_txn *txn);
 /* mmap mode: true when this batch may be appended without a call that can block for long (a copy into mapped, allocated, resident
  * pages); then eng_log_append may be called on a reactor. Never blocks. */
 bool eng_log_append_inline(struct eng_log *log, const struct eng_append_batch *batch);
@@ -145,6 +150,8 @@ OT_MUST_CHECK enum ot_err eng_log_max_timestamp(struct eng_log *log, struct eng_
 struct eng_aborted { int64_t producer_id, first_offset; };
 /* Aborted transactions that touch [from, to), sorted by first offset; at most max; *count_out may be larger than max (call again). */
 OT_MUST_CHECK enum ot_err eng_log_aborted(struct eng_log *log, int64_t from, int64_t to, struct eng_aborted *out, uint32_t max, uint32_t *count_out);
+
+bool eng_log_has_aborted(const struct eng_log *log);        /* false: eng_log_aborted answers none, at once. Never blocks */
 
 /* Never block; any thread. */
 int64_t eng_log_start_offset(const struct eng_log *log);

@@ -145,13 +145,6 @@ static void state_step(struct eng_producer_state *state, const struct eng_produc
     if (step->transactional && state->txn_first_offset < 0) state->txn_first_offset = step->base_offset;
 }
 
-/* Of the last record: base sequence plus last offset delta, 0 behind INT32_MAX; -1 when the batch has no sequence. */
-static int32_t last_sequence_of(const struct eng_batch_info *batch)
-{
-    if (batch->base_sequence < 0) return -1;
-    return (int32_t)(((uint32_t)batch->base_sequence + (uint32_t)OT_MAX(batch->last_offset_delta, 0)) & INT32_MAX);
-}
-
 /* False: this batch says nothing about producers. */
 static bool step_of(const struct eng_batch_info *batch, int64_t base_offset, int64_t last_offset, const struct eng_marker *marker, int64_t wall_ms,
     struct eng_producer_step *out)
@@ -159,7 +152,7 @@ static bool step_of(const struct eng_batch_info *batch, int64_t base_offset, int
     bool is_marker = batch->control && marker != NULL && marker->is_marker;
     if (batch->producer_id < 0 || (batch->control && !is_marker)) return false;
     *out = (struct eng_producer_step){ .base_offset = base_offset, .last_offset = last_offset, .timestamp_ms = batch->max_timestamp,
-        .wall_ms = wall_ms, .last_sequence = last_sequence_of(batch), .epoch = batch->producer_epoch,
+        .wall_ms = wall_ms, .last_sequence = eng_batch_last_sequence(batch), .epoch = batch->producer_epoch,
         .coordinator_epoch = is_marker ? marker->coordinator_epoch : -1,
         .transactional = batch->transactional, .marker = is_marker, .commit = is_marker && marker->commit };
     return true;
@@ -179,7 +172,7 @@ static void OT_PRINTF(3, 4) refuse(struct eng_producer_check *out, enum ot_err e
 static bool check_duplicate(const struct eng_producer_state *state, const struct eng_batch_info *batch, struct eng_producer_check *out)
 {
     if (batch->producer_epoch != state->epoch) return false;
-    int32_t last_sequence = last_sequence_of(batch);
+    int32_t last_sequence = eng_batch_last_sequence(batch);
     for (uint32_t i = 0; i < state->batch_count; i++) {
         const struct eng_producer_batch *old = &state->batches[i];
         if (old->last_sequence != last_sequence || sequence_back(old->last_sequence, old->offset_delta) != batch->base_sequence) continue;

@@ -38,8 +38,9 @@ struct eng_record_iter {
     const uint8_t *data;               /* the batch */
     int64_t max_record_bytes;
     int64_t legacy_shift;              /* added to inner offsets of a magic 1 wrapper */
+    int64_t taken_left;                /* plain bytes of the record being passed over (skim) */
     int32_t index;                     /* of the next record */
-    bool compressed, ended;
+    bool compressed, ended, one;       /* one: a legacy entry that is a single record */
     enum ot_err err;
 };
 

@@ -125,7 +125,7 @@ STAGES = [
     Stage("tidy", "check", 60, [sys.executable, "tests/tidy/tidy.py"], count_plain),
     build("release", "check", 400),
     unit("release", "check", 120),
-    Stage("vectors", "check", 120, lambda: [program("vectors_run", "release"), "tests/golden"], count_plain,
+    Stage("vectors", "check", 120, lambda: [program("vectors_run", "release"), "tests/golden/vectors"], count_plain,
           need_program("vectors_run", "release"), ("build-release",)),
     sim("sim-release", "release", 2000, limit_s=150),
     pytest("clients", "release", [INTEGRATION, "-m", "not long and not kill"], limit_s=300),

@@ -24,6 +24,9 @@ void ot_wire_set_defaults(const struct ot_wire_message *message, void *out)
 static bool struct_is_default(const struct ot_wire_message *message, uint16_t struct_index, const uint8_t *record)
 {
     const struct ot_wire_struct *type = &message->structs[struct_index];
+    if (type->image != NULL && memcmp(record, type->image, type->bytes) == 0) {
+        return true;           /* the common case; anything else, padding too, is looked at field by field */
+    }
     for (uint32_t i = 0; i < type->field_count; i++) {
         if (!ot_wire_is_default(message, &type->fields[i], record)) {
             return false;

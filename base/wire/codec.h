@@ -141,7 +141,7 @@ OT_MUST_CHECK enum ot_err ot_wire_decode_all(const struct ot_wire_message *messa
  * errors  UNSUPPORTED_VERSION: the version does not exist, or lacks a field that holds something else than its default and may not be dropped, or
  *         cannot say null there, or has no unknown tags; MALFORMED: a text above 32767 bytes, unknown tags out of order or of a number that is known,
  *         a promise of records without splices; TOO_LARGE: the writer or the splice list is full (needed says how much the writer lacks).
- *         After an error what was written means nothing.
+ *         After an error what was written means nothing. A writer over NULL measures: needed grows, no splice is noted.
  * splices may be NULL where no records are promised. */
 OT_MUST_CHECK enum ot_err ot_wire_encode(const struct ot_wire_message *message, int16_t version, const void *in,
     struct ot_writer *out, struct ot_wire_splices *splices);

@@ -411,7 +411,7 @@ enum ot_err ot_wire_encode(const struct ot_wire_message *message, int16_t versio
     if (out->err != OT_OK && out->err != OT_ERR_TOO_LARGE) {
         return out->err;
     }
-    struct encoder e = { .at = out->at, .end = out->err == OT_OK ? out->end : out->at, .needed = out->needed, .message = message, .splices = splices };
+    struct encoder e = { .at = out->at, .end = out->err == OT_OK ? out->end : out->at, .needed = out->needed, .message = message, .splices = splices, .measuring = out->start == NULL };
     encode_message(&e, version, in);
     if (e.err != OT_OK) {
         out->err = e.err;
@@ -420,7 +420,7 @@ enum ot_err ot_wire_encode(const struct ot_wire_message *message, int16_t versio
     bool full = e.needed - out->needed != (size_t)(e.at - out->at);
     out->at = e.at;
     out->needed = e.needed;
-    if (full) {
+    if (full && out->start != NULL) {
         out->err = OT_ERR_TOO_LARGE;
     }
     return out->err != OT_OK || e.splices_full ? OT_ERR_TOO_LARGE : OT_OK;

@@ -136,7 +136,7 @@ static enum ot_err read_prefix(enum ot_wire_frame frame, struct ot_reader *in, i
         }
         break;
     }
-    case OT_WIRE_FRAME_NONE: return OT_ERR_MALFORMED;
+    case OT_WIRE_FRAME_NONE: ot_reader_fail(in, OT_ERR_MALFORMED); break;
     }
     return in->err;
 }

@@ -2,7 +2,7 @@
 """Turn schema/*.txt and the tables beside it into C structs and constant descriptors (docs/wire.md).
 
   generate.py --list OUT            print the files that will be made, one a line
-  generate.py OUT                   make them; a file whose text is the same is left alone
+  generate.py [--inputs=ANY] OUT    make them; a file whose text is the same is left alone, others in OUT are removed
 Standard library only. One header and one C file a message, plus apis, enums, features and messages.
 """
 import json
@@ -103,7 +103,10 @@ def emit_header(message, source):
         upper, low, upper, high, upper, flexible, ",\n    %s_API = %d" % (upper, message["api"]) if message["api"] is not None else ""))
     out += [emit_struct(message, struct) + "\n" for struct in message["structs"]]
     out.append("extern const struct ot_wire_message %s_message;\n" % name)
-    out.append("static inline void %s_defaults(struct %s *out)\n{\n    ot_wire_set_defaults(&%s_message, out);\n}\n" % (name, name, name))
+    for number, struct in enumerate(message["structs"]):
+        sname = struct_name(message, struct)
+        out.append("static inline void %s_defaults(struct %s *out)\n{\n    ot_wire_set_struct_defaults(&%s_message, %d, out);\n}\n" % (
+            sname, sname, name, number))
     out.append("OT_MUST_CHECK static inline enum ot_err %s_decode(struct %s *out, int16_t version, struct ot_reader *in,\n"
                "    struct ot_arena *arena, struct ot_wire_error *error)\n{\n"
                "    return ot_wire_decode(&%s_message, version, in, arena, out, error);\n}\n" % (name, name, name))
@@ -240,13 +243,12 @@ def emit_programs(message, out):
         rows.append("{ %d, %d, %d, %d, %d, %d, %d, %s }" % (kind, len(ops), plain, tagged, len(absent), len(kept), size, " | ".join(flags) or "0"))
         ops += row_ops
         absent += kept
-    if ops:
-        out.append("static const struct ot_wire_op ops[] = {\n    %s\n};\n" % ",\n    ".join(ops))
+    out.append("static const struct ot_wire_op ops[] = {\n    %s\n};\n" % ",\n    ".join(ops or ["{ 0 }"]))
     if absent:
         out.append("static const uint16_t must_be_default[] = { %s };\n" % ", ".join(absent))
     out.append("static const struct ot_wire_program programs[] = {\n    %s\n};\n" % ",\n    ".join(rows))
     out.append("static const uint16_t roots[] = { %s };\n" % ", ".join(map(str, roots)))
-    return bool(ops), bool(absent)
+    return bool(absent)
 
 
 # ---- the C file
@@ -304,21 +306,21 @@ def emit_source(message, source):
             struct["name"], "fields_%d" % number if struct["fields"] else "NULL", images.get(struct["name"], "NULL") if struct is not message["root"]
             else ("&%s_image" % sname if default_image(message, struct) else "NULL"), sname, len(struct["fields"]), tags))
     out.append("static const struct ot_wire_struct structs[] = {\n    %s\n};\n" % ",\n    ".join(rows))
-    ops, absent = emit_programs(message, out)
+    absent = emit_programs(message, out)
     low, high = message["versions"]
     out.append("const struct ot_wire_message %s_message = {\n"
                '    .name = "%s", .kind = OT_WIRE_%s, .area = OT_WIRE_AREA_%s, .frame = OT_WIRE_FRAME_%s, .api = %d,\n'
                "    .version_min = %d, .version_max = %d, .flexible_min = %d, .unstable = %s,\n"
-               "    .structs = structs, .root = %d, .ops = %s, .must_be_default = %s, .programs = programs, .roots = roots\n};\n" % (
+               "    .structs = structs, .root = %d, .ops = ops, .must_be_default = %s, .programs = programs, .roots = roots\n};\n" % (
                    name, message["name"], message["kind"].replace("-", "_").upper(), message["area"].replace("-", "_").upper(),
                    message["frame"].upper(), -1 if message["api"] is None else message["api"], low, high,
                    message["flexible"][0] if message["flexible"] else high + 1, "true" if message["unstable"] else "false",
-                   message["structs"].index(message["root"]), "ops" if ops else "NULL", "must_be_default" if absent else "NULL"))
+                   message["structs"].index(message["root"]), "must_be_default" if absent else "NULL"))
     return "\n".join(out)
 
 
 def main():
-    arguments = [a for a in sys.argv[1:] if a != "--list"]
+    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
     if len(arguments) != 1:
         sys.exit(__doc__)
     files, messages = {}, []
@@ -338,6 +340,8 @@ def main():
         print("\n".join(str(out / name) for name in files))
         return
     out.mkdir(parents=True, exist_ok=True)
+    for stale in set(path.name for path in out.iterdir()) - set(files):
+        (out / stale).unlink()
     for name, text in files.items():
         text = text()
         if not (out / name).exists() or (out / name).read_text(encoding="utf-8") != text:

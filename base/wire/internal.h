@@ -16,7 +16,7 @@ struct ot_wire_place {         /* the way down to the struct at hand, for error 
     int32_t index;             /* -1: not in an array */
 };
 /* error may be NULL; field NULL: the struct itself. */
-void ot_wire_error_fill(struct ot_wire_error *error, const struct ot_wire_place *place, const struct ot_wire_field *field,
+__attribute__((format(printf, 4, 0))) void ot_wire_error_fill(struct ot_wire_error *error, const struct ot_wire_place *place, const struct ot_wire_field *field,
     const char *format, va_list arguments);
 
 static inline const struct ot_wire_program *ot_wire_program_of(const struct ot_wire_message *message, int16_t version)

@@ -170,8 +170,15 @@ def parse(path):
     settle(root, message["versions"], structs, message, message["structs"], [])
     message["structs"].append(root)
     check_names(message)
-    own = path.parent.name == "schema_ottla"
-    message["own"] = own
-    message["frame"] = {"coordinator-key": "api", "coordinator-value": "version", "metadata": "metadata"}.get(
-        message["kind"], "version" if message["kind"] == "data" and (own or message["name"] in VERSIONED_DATA) else "none")
+    message["own"] = path.parent.name == "schema_ottla"
+    message["frame"] = frame_of(message)
     return message
+
+
+def frame_of(message):
+    """The prefix of a message in a record; tiered storage's metadata records have none."""
+    if message["kind"] == "metadata":
+        return "none" if message["area"] == "remote-log" else "metadata"
+    if message["kind"] == "data":
+        return "version" if message["own"] or message["name"] in VERSIONED_DATA else "none"
+    return {"coordinator-key": "api", "coordinator-value": "version"}.get(message["kind"], "none")

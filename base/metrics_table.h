@@ -1,0 +1,79 @@
+/* Every metric, one row each: the exposition, the JSON names, the reference in the docs and the handles in code come from here. A row exists
+ * once something feeds it. Names are Prometheus': base units, _total for counters. SECONDS of counters and histograms are
+ * counted in microseconds and shown in seconds; gauges are set in the unit they show.
+ *
+ *    name (exposed as ottla_name, process_* as it is)  type       unit     labels                  help */
+#ifndef OT_BASE_METRICS_TABLE_H
+#define OT_BASE_METRICS_TABLE_H
+
+#define OT_METRICS(X) \
+    X(build_info,                                GAUGE,     NONE,    "version,commit",       "1, with the build in the labels") \
+    X(start_duration_seconds,                    GAUGE,     SECONDS, "",                     "from the start of the process until it was ready") \
+    X(cluster_brokers,                           GAUGE,     NONE,    "state",                "brokers of the cluster by state") \
+    X(cluster_topics,                            GAUGE,     NONE,    "",                     "topics of the cluster, told by the controller") \
+    X(cluster_partitions,                        GAUGE,     NONE,    "",                     "partitions of the cluster, told by the controller") \
+    X(cluster_offline_partitions,                GAUGE,     NONE,    "",                     "partitions without a leader, told by the controller") \
+    X(controller_active,                         GAUGE,     NONE,    "",                     "1 while this broker is the controller") \
+    X(metadata_offset,                           GAUGE,     NONE,    "",                     "newest metadata change that this broker has applied") \
+    X(topic_bytes_in_total,                      COUNTER,   BYTES,   "topic",                "record batch bytes appended by producers") \
+    X(topic_bytes_out_total,                     COUNTER,   BYTES,   "topic",                "record batch bytes sent to consumers") \
+    X(topic_records_in_total,                    COUNTER,   NONE,    "topic",                "records appended by producers") \
+    X(topic_produce_requests_total,              COUNTER,   NONE,    "topic",                "produce requests that named a partition of the topic") \
+    X(topic_fetch_requests_total,                COUNTER,   NONE,    "topic",                "fetch requests that named a partition of the topic") \
+    X(topic_rejected_bytes_total,                COUNTER,   BYTES,   "topic,reason",         "record batch bytes refused at produce") \
+    X(requests_total,                            COUNTER,   NONE,    "api,error",            "requests answered, by API and top error") \
+    X(request_duration_seconds,                  HISTOGRAM, SECONDS, "api",                  "from request read to response queued; waiting in a purgatory counts") \
+    X(request_bytes_total,                       COUNTER,   BYTES,   "api",                  "bytes of requests read") \
+    X(purgatory_requests,                        GAUGE,     NONE,    "kind",                 "requests that wait for data, replicas or members") \
+    X(io_thread_busy_ratio,                      GAUGE,     RATIO,   "",                     "share of time that I/O threads worked since the last look") \
+    X(io_queue_length,                           GAUGE,     NONE,    "",                     "tasks that wait for an I/O thread") \
+    X(handler_busy_ratio,                        GAUGE,     RATIO,   "",                     "share of time that reactors worked since the last look") \
+    X(connections,                               GAUGE,     NONE,    "listener",             "open connections") \
+    X(connections_accepted_total,                COUNTER,   NONE,    "listener",             "connections accepted") \
+    X(connections_rejected_total,                COUNTER,   NONE,    "listener,reason",      "connections refused or closed by a limit") \
+    X(sent_bytes_total,                          COUNTER,   BYTES,   "path",                 "response bytes by the way they took: sendfile, copy or tls") \
+    X(throttle_seconds_total,                    COUNTER,   SECONDS, "quota",                "time that clients were told to hold back") \
+    X(partitions_led,                            GAUGE,     NONE,    "",                     "partitions that this broker leads") \
+    X(partitions_hosted,                         GAUGE,     NONE,    "",                     "partitions with a replica here") \
+    X(partitions_under_replicated,               GAUGE,     NONE,    "",                     "led partitions with replicas out of sync") \
+    X(partitions_under_min_isr,                  GAUGE,     NONE,    "",                     "led partitions with fewer in-sync replicas than required") \
+    X(partitions_at_min_isr,                     GAUGE,     NONE,    "",                     "led partitions with just the in-sync replicas required") \
+    X(replicas_offline,                          GAUGE,     NONE,    "",                     "replicas here whose log directory failed") \
+    X(log_size_bytes,                            GAUGE,     BYTES,   "topic,partition",      "bytes of the segments of a replica") \
+    X(log_segments,                              GAUGE,     NONE,    "topic,partition",      "segments of a replica") \
+    X(log_start_offset,                          GAUGE,     NONE,    "topic,partition",      "first offset that can be read") \
+    X(log_end_offset,                            GAUGE,     NONE,    "topic,partition",      "next offset to be written") \
+    X(log_high_watermark,                        GAUGE,     NONE,    "topic,partition",      "first offset that is not committed") \
+    X(log_append_duration_seconds,               HISTOGRAM, SECONDS, "",                     "one write of an append lane") \
+    X(log_append_batches_total,                  COUNTER,   NONE,    "",                     "record batches appended") \
+    X(log_append_writes_total,                   COUNTER,   NONE,    "",                     "writes of append lanes; batches over writes is the gathering") \
+    X(log_flush_duration_seconds,                HISTOGRAM, SECONDS, "",                     "one fdatasync of a segment") \
+    X(log_flush_rounds_total,                    COUNTER,   NONE,    "",                     "flush rounds, each for all that waited") \
+    X(log_cold_reads_total,                      COUNTER,   NONE,    "",                     "ranges read in by an I/O thread before they were sent") \
+    X(log_segments_deleted_total,                COUNTER,   NONE,    "reason",               "segments removed by retention, truncation or deletion") \
+    X(log_corrupt_batches_total,                 COUNTER,   NONE,    "",                     "batches that failed a check after they had been stored") \
+    X(log_recovery_remaining_segments,           GAUGE,     NONE,    "",                     "segments that recovery has still to read") \
+    X(disk_total_bytes,                          GAUGE,     BYTES,   "log_dir",              "size of the file system of a log directory") \
+    X(disk_free_bytes,                           GAUGE,     BYTES,   "log_dir",              "bytes free there for this user") \
+    X(log_dir_offline,                           GAUGE,     NONE,    "log_dir",              "1 for a log directory that failed") \
+    X(producer_ids,                              GAUGE,     NONE,    "",                     "producer ids with state here") \
+    X(memory_limit_bytes,                        GAUGE,     BYTES,   "",                     "the memory budget") \
+    X(memory_pool_used_bytes,                    GAUGE,     BYTES,   "pool",                 "bytes in use of a pool of the budget") \
+    X(memory_pool_cap_bytes,                     GAUGE,     BYTES,   "pool",                 "hard cap of a pool of the budget") \
+    X(memory_pool_refused_total,                 COUNTER,   NONE,    "pool",                 "requests for memory that a pool refused at its cap") \
+    X(rest_requests_total,                       COUNTER,   NONE,    "operation,status",     "REST requests answered") \
+    X(rest_request_duration_seconds,             HISTOGRAM, SECONDS, "operation",            "from REST request read to response queued") \
+    X(rest_streams,                              GAUGE,     NONE,    "",                     "open event streams") \
+    X(grpc_requests_total,                       COUNTER,   NONE,    "method,status",        "gRPC calls answered") \
+    X(metrics_series,                            GAUGE,     NONE,    "",                     "labelled series kept") \
+    X(metrics_series_refused_total,              COUNTER,   NONE,    "",                     "series not made since metrics.series.max was reached") \
+    X(process_cpu_seconds_total,                 COUNTER,   SECONDS, "",                     "user and system CPU time") \
+    X(process_resident_memory_bytes,             GAUGE,     BYTES,   "",                     "resident memory") \
+    X(process_virtual_memory_bytes,              GAUGE,     BYTES,   "",                     "virtual memory") \
+    X(process_open_fds,                          GAUGE,     NONE,    "",                     "open file descriptors") \
+    X(process_max_fds,                           GAUGE,     NONE,    "",                     "limit of open file descriptors") \
+    X(process_threads,                           GAUGE,     NONE,    "",                     "threads") \
+    X(process_start_time_seconds,                GAUGE,     SECONDS, "",                     "start of the process, since the epoch") \
+    /* end */
+
+#endif

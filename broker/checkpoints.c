@@ -1,0 +1,108 @@
+/* What the log directories said at start (folders, recovery points, log starts, high watermarks), and writing the same down again.
+ *
+ * A stale value is harmless: each is clamped to the log when it opens. A recovery point is lowered on disk before a truncation goes below it. */
+#include "broker/core.h"
+#include "base/log.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t broker_name_key(char out[static 320], const char *topic, int32_t partition)
+{
+    size_t name_bytes = strnlen(topic, 300);
+    memcpy(out, topic, name_bytes);
+    out[name_bytes] = 0;
+    int digits = snprintf(out + name_bytes + 1, 320 - name_bytes - 1, "%d", partition);
+    return name_bytes + 1 + (size_t)digits;
+}
+
+struct load { struct broker_core *core; uint32_t dir; enum eng_checkpoint kind; enum ot_err err; };
+
+static struct broker_found *found_of(struct load *load, const char *topic, int32_t partition)
+{
+    char key[320];
+    size_t key_bytes = broker_name_key(key, topic, partition);
+    struct broker_found *found = ot_map_get(&load->core->found, key, key_bytes);
+    if (found != NULL) return found->dir == load->dir ? found : NULL;
+    found = malloc(sizeof(*found));
+    if (found == NULL || ot_map_put(&load->core->found, key, key_bytes, found) != OT_OK) {
+        free(found);
+        load->err = OT_ERR_NO_MEMORY;
+        return NULL;
+    }
+    *found = (struct broker_found){ .dir = load->dir, .offsets = { -1, -1, -1 } };
+    return found;
+}
+
+static void folder(void *arg, uint32_t dir, const char *topic, int32_t partition)
+{
+    struct load *load = arg;
+    struct broker_found *found = found_of(load, topic, partition);
+    if (found != NULL) found->folder = true;
+    else if (load->err == OT_OK)
+        ot_log(OT_LOG_ERROR, "log", "duplicate_folder", "topic=%s partition=%d log_dir=%s", topic, partition, eng_store_dir_path(load->core->store, dir));
+}
+
+static void row(void *arg, const struct eng_checkpoint_row *row)
+{
+    struct load *load = arg;
+    char key[320];
+    struct broker_found *found = ot_map_get(&load->core->found, key, broker_name_key(key, row->topic, row->partition));
+    if (found != NULL && found->dir == load->dir) found->offsets[load->kind] = row->offset;
+}
+
+enum ot_err broker_checkpoints_load(struct broker_core *core)
+{
+    for (uint32_t dir = 0; dir < eng_store_dir_count(core->store) && dir < BROKER_DIRS_MAX; dir++) {
+        struct load load = { .core = core, .dir = dir };
+        if (eng_store_dir_offline(core->store, dir)) continue;
+        enum ot_err err = eng_store_scan(core->store, dir, folder, &load);
+        if (err == OT_OK) err = load.err;
+        if (err != OT_OK) return err;
+        for (load.kind = ENG_CHECKPOINT_RECOVERY; load.kind <= ENG_CHECKPOINT_HIGH_WATERMARK; load.kind++)
+            ot_ignore(eng_store_checkpoint_load(core->store, dir, load.kind, row, &load), "a damaged one was logged; its offsets count as unknown");
+    }
+    return OT_OK;
+}
+
+void broker_checkpoints_free(struct broker_core *core)
+{
+    for (uint32_t i = 0; i < core->found.count; i++) free(core->found.entries[i].value);
+    ot_map_free(&core->found);
+    ot_map_free(&core->dying);
+}
+
+static int64_t value_of(struct broker_partition *partition, enum eng_checkpoint kind)
+{
+    switch (kind) {
+    case ENG_CHECKPOINT_RECOVERY: return eng_log_flushed_end(partition->log);
+    case ENG_CHECKPOINT_START: return eng_log_start_offset(partition->log);
+    case ENG_CHECKPOINT_HIGH_WATERMARK: return atomic_load(&partition->high_watermark);
+    }
+    return 0;
+}
+
+static void write_dir(struct broker_core *core, uint32_t dir, struct broker_partition **list, uint32_t count, struct eng_checkpoint_row *rows, bool sync)
+{
+    for (enum eng_checkpoint kind = ENG_CHECKPOINT_RECOVERY; kind <= ENG_CHECKPOINT_HIGH_WATERMARK; kind++) {
+        uint32_t row_count = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            if (atomic_load(&list[i]->stage) != BROKER_PARTITION_OPEN || list[i]->store_dir != dir) continue;
+            rows[row_count++] = (struct eng_checkpoint_row){ list[i]->topic->name, list[i]->index, value_of(list[i], kind) };
+        }
+        enum ot_err err = eng_store_checkpoint_write(core->store, dir, kind, rows, row_count, sync);
+        if (err != OT_OK) ot_log(OT_LOG_WARN, "log", "checkpoint_failed", "log_dir=%s error=%s", eng_store_dir_path(core->store, dir), ot_err_name(err));
+    }
+}
+
+void broker_checkpoints_write(struct broker_core *core, bool sync)
+{
+    uint32_t count = 0;
+    struct broker_partition **list = broker_partitions_copy(core, &count);
+    struct eng_checkpoint_row *rows = calloc((size_t)count + 1, sizeof(*rows));
+    for (uint32_t dir = 0; list != NULL && rows != NULL && dir < eng_store_dir_count(core->store); dir++)
+        if (!eng_store_dir_offline(core->store, dir)) write_dir(core, dir, list, count, rows, sync);
+    for (uint32_t i = 0; list != NULL && i < count; i++) broker_partition_put(list[i]);
+    free(rows);
+    free(list);
+}

@@ -1,0 +1,138 @@
+/* Private to broker/: what produce, fetch and housekeeping share. The coordinator's side (broker.c) embeds it as the first member of struct broker. */
+#ifndef OT_BROKER_CORE_H
+#define OT_BROKER_CORE_H
+
+#include "base/map.h"
+#include "broker/broker.h"
+#include "engine/codec.h"
+#include <pthread.h>
+
+#define BROKER_DIRS_MAX 64
+
+struct broker_topic {                          /* a topic with partitions here; lives as long as one of them */
+    _Atomic uint32_t refs;
+    struct ot_uuid id;
+    char *name;
+    bool internal;
+    _Atomic(const struct broker_topic_config *) config;    /* replaced as a whole; old ones are kept in olds until the topic goes */
+    struct broker_topic_config_node { struct broker_topic_config_node *next; struct broker_topic_config config; } *configs;
+    struct broker_partition **partitions;      /* by index; NULL where not hosted; guarded by the registry */
+    int32_t partition_count;
+};
+
+enum broker_dir_space { BROKER_SPACE_OK, BROKER_SPACE_WARN, BROKER_SPACE_REFUSE };
+
+struct broker_fetch_sessions;
+
+struct broker_core {
+    struct ot_io *io;
+    struct ot_exec *io_exec, *flush_exec, *background_exec;
+    struct broker_config_store *config;
+    struct eng_store *store;
+    struct ot_pool *decode_pool;
+    struct broker_metrics *metrics;
+    int32_t node_id;
+    _Atomic bool stopping;
+
+    pthread_rwlock_t registry;
+    struct ot_map topics_by_name, topics_by_id;
+    _Atomic uint32_t partitions_total, partitions_open, partitions_pending;
+
+    pthread_mutex_t decoders_mutex;
+    struct broker_decoder { struct broker_decoder *next; struct eng_decode *decode; struct eng_encode *encode; } *decoders;
+
+    _Atomic int dir_space[BROKER_DIRS_MAX];
+    _Atomic uint64_t dir_free_bytes[BROKER_DIRS_MAX];
+
+    /* found on disk at start: "topic\0partition" -> struct broker_found *; and names whose old folder is not yet out of the way; both guarded by the registry */
+    struct ot_map found, dying;
+    bool clean[BROKER_DIRS_MAX];               /* shut down cleanly last time */
+
+    struct broker_fetch_sessions *sessions;
+    struct ot_timer tick;                      /* on background_exec */
+    struct ot_task tick_task;
+    int64_t retention_due_us, checkpoint_due_us, expiry_due_us;
+    _Atomic bool ticking;
+    _Atomic int64_t work_open;                 /* partition opens, lane writes, flushes, deletions under way */
+};
+static inline struct broker_core *broker_core_of(struct broker *broker) { return (struct broker_core *)(void *)broker; }
+static inline struct broker *broker_of_core(struct broker_core *core) { return (struct broker *)(void *)core; }
+
+/* store is open already; reads the checkpoints of every online directory. */
+OT_MUST_CHECK enum ot_err broker_core_init(struct broker_core *core, const struct broker_setup *setup, struct eng_store *store, int32_t node_id);
+void broker_core_start(struct broker_core *core);      /* starts the housekeeping timer (posts to background_exec) */
+/* Refuse new work; then wait for lanes, flush and close every log, write checkpoints. True when all is flushed (the clean marker may be written). Blocks up to timeout_ms. */
+bool broker_core_stop(struct broker_core *core, int64_t timeout_ms);
+void broker_core_free(struct broker_core *core);
+
+/* ---- partition internals ---- */
+
+enum broker_partition_stage { BROKER_PARTITION_OPENING, BROKER_PARTITION_OPEN, BROKER_PARTITION_OFFLINE, BROKER_PARTITION_REMOVED };
+struct broker_fetch_node;
+struct broker_partition {
+    _Atomic uint32_t refs;
+    int32_t index;
+    struct broker_core *core;
+    struct broker_topic *topic;
+    struct eng_log *log;                       /* set once, before stage OPEN is published */
+    pthread_mutex_t mutex;
+    _Atomic int stage;
+    bool is_leader, opening_busy, lane_closed, lane_busy, flush_busy, flush_again, keeper_busy, retiring, retired;
+    int32_t leader_id, leader_epoch, partition_epoch, min_isr, isr_count, replica_count;
+    uint32_t store_dir;
+    _Atomic int64_t high_watermark, last_stable_offset;
+    uint32_t keeper_users;                     /* offset questions under way: retirement waits for them */
+    int64_t reserved_end;                      /* next offset to give */
+    int64_t unflushed_since_us;                /* 0: nothing since the last flush */
+    struct broker_produce_part *queue_first, *queue_last;      /* the lane */
+    struct broker_produce_part *wait_first, *wait_last;        /* appended, waiting for the high watermark or the log end */
+    struct broker_fetch_node *fetch_nodes;     /* entries of fetch sets hung in here */
+    struct ot_task lane_task, flush_task, end_task;    /* end_task: retire, later free */
+};
+
+/* Everything below is called with the partition's mutex held, except where said. */
+
+enum broker_durability broker_durability_parse(const char *name);
+enum broker_durability broker_partition_durability(const struct broker_partition *partition);      /* effective: auto is resolved */
+/* Recompute high watermark and last stable offset, take out the waiters that are satisfied and wake fetches. Satisfied parts are chained to *done. */
+void broker_partition_advance(struct broker_partition *partition, struct broker_produce_part **done);
+/* All waiters and queued parts fail with error. */
+void broker_partition_fail_all(struct broker_partition *partition, enum ot_err error, const char *text, struct broker_produce_part **done);
+void broker_partition_wake_fetches(struct broker_partition *partition);
+/* A removed partition whose last writer and housekeeper left gives its name back. */
+void broker_partition_settle_end(struct broker_partition *partition);
+/* Without the mutex: tells the calls of chained parts. */
+void broker_parts_complete(struct broker_produce_part *done);
+
+/* lane.c */
+/* Give the part its offset and queue it. On an error the part is filled in and not queued (false). */
+bool broker_lane_put(struct broker_partition *partition, struct broker_produce_part *part, int64_t wall_ms);
+void broker_lane_run(struct ot_task *task);            /* on io_exec */
+bool broker_part_stop_waiting(struct broker_produce_part *part);      /* takes the mutex; false: it does not wait (any more) */
+/* flush.c */
+void broker_flush_ask(struct broker_partition *partition);     /* mutex held */
+void broker_flush_run(struct ot_task *task);           /* on flush_exec */
+/* partition.c, no mutex */
+void broker_engine_config(const struct broker_core *core, const struct broker_topic_config *topic, struct eng_log_config *out);
+void broker_partition_went_offline(struct broker_partition *partition, enum ot_err why);
+struct broker_partition **broker_partitions_copy(struct broker_core *core, uint32_t *count_out);     /* counted references; free() the array */
+/* registry.c, no mutex */
+OT_MUST_CHECK enum ot_err broker_registry_add(struct broker_core *core, const struct broker_partition_row *row, const struct broker_topic_config *config,
+    struct broker_partition **out, bool *is_new_out);
+void broker_topic_put(struct broker_topic *topic);
+/* decoders, any thread; NULL: no memory */
+struct broker_decoder *broker_decoder_take(struct broker_core *core);
+void broker_decoder_give(struct broker_core *core, struct broker_decoder *decoder);
+/* space.c */
+void broker_space_check(struct broker_core *core);     /* may block: background thread */
+/* checkpoints.c */
+struct broker_found { uint32_t dir; bool folder; int64_t offsets[3]; /* by enum eng_checkpoint; -1 unknown */ };
+size_t broker_name_key(char out[static 320], const char *topic, int32_t partition);    /* "topic\0" + partition as text */
+OT_MUST_CHECK enum ot_err broker_checkpoints_load(struct broker_core *core);
+void broker_checkpoints_free(struct broker_core *core);
+void broker_checkpoints_write(struct broker_core *core, bool sync);
+/* fetch_session.c */
+OT_MUST_CHECK enum ot_err broker_fetch_sessions_new(struct broker_core *core, struct broker_fetch_sessions **out);
+void broker_fetch_sessions_free(struct broker_fetch_sessions *sessions);
+
+#endif

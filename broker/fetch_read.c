@@ -1,0 +1,164 @@
+/* What the dirty entries of a set have for their reader, within the size limits: offsets, errors, and spans of the log. */
+#include "broker/fetch_set.h"
+#include <string.h>
+
+static void row_error(struct broker_fetch_row *row, enum ot_err error)
+{
+    row->error = error;
+    row->high_watermark = row->last_stable_offset = row->log_start_offset = -1;
+}
+
+/* What the partition's role says; true: go on and read. */
+static bool admit(const struct broker_fetch *fetch, struct broker_fetch_node *node, struct broker_fetch_row *row)
+{
+    struct broker_partition *partition = node->partition;
+    if (partition == NULL) {
+        bool unknown_id = node->by_id && !broker_topic_known(fetch->broker, node->topic, &node->topic_id, NULL);
+        row_error(row, unknown_id ? OT_ERR_UNKNOWN_TOPIC_ID : OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+        return false;
+    }
+    enum ot_err error = OT_OK;
+    pthread_mutex_lock(&partition->mutex);
+    int stage = atomic_load(&partition->stage);
+    if (stage == BROKER_PARTITION_OFFLINE) error = OT_ERR_KAFKA_STORAGE_ERROR;
+    else if (stage == BROKER_PARTITION_REMOVED) error = OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+    else if (stage == BROKER_PARTITION_OPENING || !partition->is_leader) error = OT_ERR_NOT_LEADER_OR_FOLLOWER;
+    else if (node->leader_epoch >= 0 && node->leader_epoch < partition->leader_epoch) error = OT_ERR_FENCED_LEADER_EPOCH;
+    else if (node->leader_epoch > partition->leader_epoch) error = OT_ERR_UNKNOWN_LEADER_EPOCH;
+    if (error == OT_ERR_NOT_LEADER_OR_FOLLOWER || error == OT_ERR_FENCED_LEADER_EPOCH) {
+        row->leader_id = partition->leader_id;
+        row->leader_epoch = partition->leader_epoch;
+    }
+    pthread_mutex_unlock(&partition->mutex);
+    if (error == OT_OK && fetch->api_version < 10) {
+        const struct broker_topic_config *config = atomic_load_explicit(&partition->topic->config, memory_order_acquire);
+        if (strcmp(config->compression_type, "zstd") == 0) error = OT_ERR_UNSUPPORTED_COMPRESSION_TYPE;
+    }
+    if (error != OT_OK) row_error(row, error);
+    return error == OT_OK;
+}
+
+/* KIP-595's check: where the reader's history leaves ours. True: the row is complete. */
+static bool diverges(struct broker_fetch_node *node, struct broker_fetch_row *row)
+{
+    if (node->last_epoch < 0) return false;
+    struct eng_log *log = node->partition->log;
+    struct eng_epoch_end end = eng_epochs_end(eng_log_epochs(log), node->last_epoch, eng_log_end_offset(log));
+    if (end.epoch < 0) {
+        row_error(row, OT_ERR_OFFSET_OUT_OF_RANGE);
+        return true;
+    }
+    if (end.epoch >= node->last_epoch && end.end_offset >= node->offset) return false;
+    row->diverging_epoch = end.epoch;
+    row->diverging_end_offset = end.end_offset;
+    return true;
+}
+
+static enum ot_err aborted(struct broker_fetch *fetch, struct broker_fetch_node *node, struct broker_fetch_row *row)
+{
+    struct eng_log *log = node->partition->log;
+    uint32_t count = 0, max = 0;
+    row->aborted_count = 0;
+    if (row->read.bytes == 0 || !eng_log_has_aborted(log)) return OT_OK;
+    struct eng_aborted *list = NULL;
+    for (int round = 0; round < 3; round++) {
+        enum ot_err err = eng_log_aborted(log, node->offset, row->read.next_offset_hint, list, max, &count);
+        if (err != OT_OK) return err;
+        if (count <= max) break;
+        max = count + 8;
+        list = ot_arena_array(fetch->arena, max, sizeof(*list));
+        if (list == NULL) return OT_ERR_NO_MEMORY;
+    }
+    row->aborted = list;
+    row->aborted_count = (int32_t)OT_MIN(count, max);
+    return OT_OK;
+}
+
+static enum ot_err read_node(struct broker_fetch *fetch, struct broker_fetch_node *node, struct broker_fetch_row *row, uint32_t room, bool first, bool may_block)
+{
+    struct broker_partition *partition = node->partition;
+    struct eng_log *log = partition->log;
+    row->log_start_offset = eng_log_start_offset(log);
+    row->high_watermark = atomic_load_explicit(&partition->high_watermark, memory_order_acquire);
+    row->last_stable_offset = atomic_load_explicit(&partition->last_stable_offset, memory_order_acquire);
+    if (diverges(node, row)) return OT_OK;
+    if (fetch->read_committed && eng_log_has_aborted(log) && !may_block) return OT_ERR_BUSY;
+    struct eng_read how = {
+        .offset = node->offset,
+        .limit_offset = fetch->read_committed ? row->last_stable_offset : row->high_watermark,
+        .max_bytes = OT_MIN((uint32_t)OT_MAX(node->max_bytes, 0), room),
+        .min_one = first,
+        .may_block = may_block,
+    };
+    enum ot_err err = eng_log_read(log, &how, &row->read);
+    node->behind = node->offset < how.limit_offset;
+    if (err == OT_ERR_BUSY) return err;
+    if (err == OT_OK && fetch->read_committed) err = aborted(fetch, node, row);
+    if (err == OT_ERR_CLOSED) err = OT_ERR_NOT_LEADER_OR_FOLLOWER;       /* deleted or stopping under us */
+    if (err == OT_ERR_IO) err = OT_ERR_KAFKA_STORAGE_ERROR;
+    if (err != OT_OK) {
+        if (row->read.pin != NULL) row->read.pin->release(row->read.pin);
+        memset(&row->read, 0, sizeof(row->read));
+        row_error(row, err);
+    }
+    return OT_OK;
+}
+
+static void drop_rows(struct broker_fetch *fetch)
+{
+    for (uint32_t i = 0; i < fetch->row_count; i++) {
+        struct ot_pin *pin = fetch->rows[i].read.pin;
+        if (pin != NULL) pin->release(pin);
+        fetch->rows[i].read.pin = NULL;
+    }
+    fetch->row_count = 0;
+    fetch->bytes = 0;
+}
+
+/* Does an incremental answer have to hold this row? */
+static bool told(const struct broker_fetch_node *node, const struct broker_fetch_row *row)
+{
+    return node->known && row->error == OT_OK && row->read.bytes == 0 && row->diverging_epoch < 0
+        && row->high_watermark == node->sent_high_watermark && row->log_start_offset == node->sent_log_start;
+}
+
+enum ot_err broker_fetch_read(struct broker_fetch *fetch, bool may_block, bool *answer_now)
+{
+    struct broker_fetch_set *set = fetch->set;
+    drop_rows(fetch);
+    broker_fetch_collect(set);
+    *answer_now = false;
+    if (set->node_count > fetch->rows_cap) {
+        fetch->rows = ot_arena_array(fetch->arena, set->node_count, sizeof(*fetch->rows));
+        if (fetch->rows == NULL) return OT_ERR_NO_MEMORY;
+        fetch->rows_cap = set->node_count;
+    }
+    uint32_t room = (uint32_t)OT_MAX(OT_MIN(fetch->max_bytes, broker_config(fetch->broker)->fetch_max_bytes), 0);
+    struct broker_fetch_node *next;
+    for (struct broker_fetch_node *node = set->dirty_first; node != NULL; node = next) {
+        struct broker_fetch_row *row = &fetch->rows[fetch->row_count];
+        next = node->dirty_next;
+        node->row = -1;
+        node->behind = false;
+        memset(row, 0, sizeof(*row));
+        row->partition = node->index;
+        row->diverging_epoch = row->leader_id = row->leader_epoch = row->preferred_replica = row->aborted_count = -1;
+        row->diverging_end_offset = row->read.first_base_offset = -1;
+        broker_fetch_node_resolve(fetch->broker, node);
+        row->topic = node->topic;
+        row->topic_id = node->by_id || node->partition == NULL ? node->topic_id : node->partition->topic->id;
+        if (admit(fetch, node, row)) {
+            enum ot_err err = read_node(fetch, node, row, room, fetch->bytes == 0, may_block);
+            if (err != OT_OK) {
+                drop_rows(fetch);
+                return err;
+            }
+        }
+        fetch->bytes += row->read.bytes;
+        room = row->read.bytes >= room ? 0 : room - row->read.bytes;
+        if (row->error != OT_OK || row->diverging_epoch >= 0) *answer_now = true;
+        if (!set->incremental || !told(node, row)) node->row = (int32_t)fetch->row_count++;
+        else if (!node->behind) broker_fetch_clean(node);      /* nothing to say until it is signalled */
+    }
+    return OT_OK;
+}

@@ -1,0 +1,268 @@
+/* Incremental fetch sessions (KIP-227): the partitions that a client keeps asking for, remembered, so that a poll names only changes.
+ *
+ * Broker-wide, since clients change connections; one request of a session at a time: the epoch decides, the other one gets INVALID_FETCH_SESSION_EPOCH. The cache is
+ * bounded in sessions and in entries. A full cache gives up the session that was idle longest, if that is over two minutes; otherwise a client may push
+ * out only its own oldest one, and only when it holds more than its share: a leaky client ends with session id 0 and harms nobody. */
+#include "broker/fetch_set.h"
+#include "base/log.h"
+#include "base/util.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define ENTRIES_MAX 1000000u                   /* of all sessions together */
+#define IDLE_US 120000000                      /* Kafka's min.incremental.fetch.session.eviction.ms */
+
+struct broker_fetch_sessions {
+    pthread_mutex_t mutex;
+    struct ot_map by_id;
+    struct broker_fetch_set *lru_first, *lru_last;     /* first = used longest ago */
+    uint32_t entries;
+    struct ot_rng rng;
+};
+
+enum ot_err broker_fetch_sessions_new(struct broker_core *core, struct broker_fetch_sessions **out)
+{
+    struct broker_fetch_sessions *sessions = calloc(1, sizeof(*sessions));
+    if (sessions == NULL) return OT_ERR_NO_MEMORY;
+    pthread_mutex_init(&sessions->mutex, NULL);
+    ot_map_init(&sessions->by_id);
+    ot_rng_seed(&sessions->rng, (uint64_t)ot_exec_wall_ms(core->background_exec) ^ (uint64_t)(uintptr_t)sessions);
+    *out = sessions;
+    return OT_OK;
+}
+
+static void lru_take(struct broker_fetch_sessions *sessions, struct broker_fetch_set *set)
+{
+    if (set->lru_prev != NULL) set->lru_prev->lru_next = set->lru_next;
+    else sessions->lru_first = set->lru_next;
+    if (set->lru_next != NULL) set->lru_next->lru_prev = set->lru_prev;
+    else sessions->lru_last = set->lru_prev;
+    set->lru_prev = set->lru_next = NULL;
+}
+
+static void lru_put(struct broker_fetch_sessions *sessions, struct broker_fetch_set *set)
+{
+    set->lru_next = NULL;
+    set->lru_prev = sessions->lru_last;
+    if (sessions->lru_last != NULL) sessions->lru_last->lru_next = set;
+    else sessions->lru_first = set;
+    sessions->lru_last = set;
+}
+
+static void node_free(struct broker_fetch_node *node)
+{
+    broker_fetch_node_unhang(node);
+    broker_fetch_collect(node->set);           /* after unhanging nobody signals it; take it out of the ready stack too */
+    broker_fetch_clean(node);
+    free(node);
+}
+
+static void set_free(struct broker_fetch_set *set)
+{
+    for (uint32_t i = 0; i < set->nodes.count; i++) node_free(set->nodes.entries[i].value);
+    ot_map_free(&set->nodes);
+    free(set);
+}
+
+/* Mutex held; the set is out of the table afterwards. True: the caller frees it once the mutex is released. */
+static bool drop(struct broker_fetch_sessions *sessions, struct broker_fetch_set *set)
+{
+    (void)ot_map_remove(&sessions->by_id, &set->id, sizeof(set->id));
+    lru_take(sessions, set);
+    sessions->entries -= set->node_count;
+    set->closing = true;
+    return !set->busy;                         /* else its fetch frees it on leaving */
+}
+
+void broker_fetch_sessions_free(struct broker_fetch_sessions *sessions)
+{
+    if (sessions == NULL) return;
+    while (sessions->lru_first != NULL) {
+        struct broker_fetch_set *set = sessions->lru_first;
+        if (drop(sessions, set)) set_free(set);
+    }
+    ot_map_free(&sessions->by_id);
+    pthread_mutex_destroy(&sessions->mutex);
+    free(sessions);
+}
+
+static size_t key_of(uint8_t key[static 280], const struct broker_fetch_ask *ask)
+{
+    size_t bytes = ask->topic.null ? sizeof(ask->topic_id.bytes) : OT_MIN(ask->topic.bytes, 256u);
+    memcpy(key + 5, ask->topic.null ? (const void *)ask->topic_id.bytes : (const void *)ask->topic.data, bytes);
+    key[4] = ask->topic.null;
+    memcpy(key, &ask->partition, 4);
+    return bytes + 5;
+}
+
+/* Adds or updates one entry. False: no memory. */
+static bool ask_one(struct broker_fetch_set *set, const struct broker_fetch_ask *ask)
+{
+    uint8_t key[280];
+    size_t key_bytes = key_of(key, ask);
+    struct broker_fetch_node *node = ot_map_get(&set->nodes, key, key_bytes);
+    if (node != NULL) {
+        broker_fetch_node_ask(node, ask);
+        return true;
+    }
+    uint32_t name_bytes = ask->topic.null ? 0 : ask->topic.bytes;
+    node = calloc(1, sizeof(*node) + name_bytes + 1);
+    if (node == NULL) return false;
+    if (ot_map_put(&set->nodes, key, key_bytes, node) != OT_OK) {
+        free(node);
+        return false;
+    }
+    broker_fetch_node_init(node, set, ask);
+    if (!ask->topic.null) {
+        memcpy(node + 1, ask->topic.data, name_bytes);
+        node->topic.data = (const char *)(node + 1);
+    }
+    node->order = set->orders++;
+    set->node_count++;
+    return true;
+}
+
+static void forget_one(struct broker_fetch_set *set, const struct broker_fetch_ask *ask)
+{
+    uint8_t key[280];
+    struct broker_fetch_node *node = ot_map_remove(&set->nodes, key, key_of(key, ask));
+    if (node == NULL) return;
+    node_free(node);
+    set->node_count--;
+}
+
+static uint64_t client_hash(const struct broker_fetch *fetch)
+{
+    uint64_t hash = ot_hash64(fetch->client.client_id.data, fetch->client.client_id.bytes, 1);
+    return ot_hash64(fetch->client.address.data, fetch->client.address.bytes, hash);
+}
+
+/* Mutex held: may one more session exist? *victim_out is to be freed by the caller, if any. */
+static bool make_room(struct broker_fetch_sessions *sessions, uint32_t slots, uint64_t client, int64_t now_us, struct broker_fetch_set **victim_out)
+{
+    *victim_out = NULL;
+    if (slots == 0 || sessions->entries >= ENTRIES_MAX) return false;
+    if (sessions->by_id.count < slots) return true;
+    struct broker_fetch_set *oldest = sessions->lru_first, *own = NULL;
+    uint32_t own_count = 0;
+    if (now_us - oldest->used_us <= IDLE_US || oldest->busy) {
+        for (struct broker_fetch_set *set = sessions->lru_first; set != NULL; set = set->lru_next) {
+            if (set->client_hash != client) continue;
+            own_count++;
+            if (own == NULL && !set->busy) own = set;
+        }
+        if (own == NULL || own_count <= OT_MAX(slots / 8, 1u)) return false;
+        oldest = own;
+    }
+    if (drop(sessions, oldest)) *victim_out = oldest;
+    return true;
+}
+
+static struct broker_fetch_set *create(struct broker_fetch *fetch, struct broker_fetch_sessions *sessions)
+{
+    uint32_t slots = (uint32_t)broker_config(fetch->broker)->max_incremental_fetch_session_cache_slots;
+    uint64_t client = client_hash(fetch);
+    struct broker_fetch_set *victim = NULL, *set = calloc(1, sizeof(*set));
+    if (set == NULL) return NULL;
+    ot_map_init(&set->nodes);
+    set->busy = true;
+    set->client_hash = client;
+    set->by_ids = fetch->api_version >= 13;
+    bool filled = fetch->ask_count <= ENTRIES_MAX;
+    for (uint32_t i = 0; i < fetch->ask_count && filled; i++) filled = ask_one(set, &fetch->asks[i]);
+    pthread_mutex_lock(&sessions->mutex);
+    bool room = filled && make_room(sessions, slots, client, fetch->started_us, &victim);
+    if (room) {
+        do set->id = (int32_t)(ot_rng_next(&sessions->rng) >> 33);
+        while (set->id == 0 || ot_map_get(&sessions->by_id, &set->id, sizeof(set->id)) != NULL);
+        room = ot_map_put(&sessions->by_id, &set->id, sizeof(set->id), set) == OT_OK;
+    }
+    if (room) {
+        set->epoch = 1;
+        set->used_us = fetch->started_us;
+        sessions->entries += set->node_count;
+        lru_put(sessions, set);
+    }
+    pthread_mutex_unlock(&sessions->mutex);
+    if (victim != NULL) set_free(victim);
+    if (room) return set;
+    set_free(set);
+    return NULL;
+}
+
+static void close_id(struct broker_fetch_sessions *sessions, int32_t id)
+{
+    pthread_mutex_lock(&sessions->mutex);
+    struct broker_fetch_set *set = ot_map_get(&sessions->by_id, &id, sizeof(id));
+    bool mine = set != NULL && drop(sessions, set);
+    pthread_mutex_unlock(&sessions->mutex);
+    if (mine) set_free(set);
+}
+
+static struct broker_fetch_set *resume(struct broker_fetch *fetch, struct broker_fetch_sessions *sessions)
+{
+    pthread_mutex_lock(&sessions->mutex);
+    struct broker_fetch_set *set = ot_map_get(&sessions->by_id, &fetch->session_id, sizeof(fetch->session_id));
+    if (set == NULL) fetch->error = OT_ERR_FETCH_SESSION_ID_NOT_FOUND;
+    else if (set->busy || set->epoch != fetch->session_epoch) fetch->error = OT_ERR_INVALID_FETCH_SESSION_EPOCH;
+    else if (set->by_ids != (fetch->api_version >= 13)) fetch->error = OT_ERR_FETCH_SESSION_TOPIC_ID_ERROR;
+    else if (sessions->entries + fetch->ask_count > ENTRIES_MAX + set->node_count) fetch->error = OT_ERR_FETCH_SESSION_ID_NOT_FOUND;
+    if (fetch->error == OT_OK) {
+        set->busy = true;
+        set->epoch = set->epoch == INT32_MAX ? 1 : set->epoch + 1;
+        set->used_us = fetch->started_us;
+        lru_take(sessions, set);
+        lru_put(sessions, set);
+    }
+    pthread_mutex_unlock(&sessions->mutex);
+    if (fetch->error != OT_OK) return NULL;
+    uint32_t before = set->node_count;
+    set->incremental = true;
+    for (uint32_t i = 0; i < fetch->forgotten_count; i++) forget_one(set, &fetch->forgotten[i]);
+    bool added = true;
+    for (uint32_t i = 0; i < fetch->ask_count && added; i++) added = ask_one(set, &fetch->asks[i]);
+    pthread_mutex_lock(&sessions->mutex);
+    if (!set->closing) sessions->entries += set->node_count - before;
+    pthread_mutex_unlock(&sessions->mutex);
+    if (added) return set;
+    fetch->set = set;
+    broker_fetch_session_leave(fetch);
+    fetch->set = NULL;
+    fetch->error = OT_ERR_FETCH_SESSION_ID_NOT_FOUND;      /* no memory for it: the client starts anew */
+    return NULL;
+}
+
+struct broker_fetch_set *broker_fetch_session_enter(struct broker_fetch *fetch)
+{
+    struct broker_fetch_sessions *sessions = broker_core_of(fetch->broker)->sessions;
+    if (fetch->session_id != 0 && fetch->session_epoch > 0) {
+        struct broker_fetch_set *set = resume(fetch, sessions);
+        fetch->session_id_out = set == NULL ? 0 : set->id;
+        return set;
+    }
+    if (fetch->session_epoch > 0) {
+        fetch->error = OT_ERR_INVALID_FETCH_SESSION_EPOCH;
+        return NULL;
+    }
+    if (fetch->session_id != 0) close_id(sessions, fetch->session_id);
+    if (fetch->session_epoch == 0) {
+        struct broker_fetch_set *set = create(fetch, sessions);
+        if (set != NULL) {
+            fetch->session_id_out = set->id;
+            return set;
+        }
+    }
+    return broker_fetch_set_of_request(fetch);
+}
+
+void broker_fetch_session_leave(struct broker_fetch *fetch)
+{
+    struct broker_fetch_sessions *sessions = broker_core_of(fetch->broker)->sessions;
+    struct broker_fetch_set *set = fetch->set;
+    pthread_mutex_lock(&sessions->mutex);
+    set->busy = false;
+    set->used_us = ot_exec_now_us(fetch->call.home);
+    bool mine = set->closing;
+    pthread_mutex_unlock(&sessions->mutex);
+    if (mine) set_free(set);
+}

@@ -1,0 +1,236 @@
+/* The broker's slow clock, on the background thread: disk space each second, checkpoints each 5 s, retention, producer expiry, flush.ms.
+ * And the start and end of the core. */
+#include "broker/core.h"
+#include "base/log.h"
+#include <stdlib.h>
+#include <time.h>
+
+#define TICK_US 1000000
+#define CHECKPOINT_US 5000000
+#define EXPIRY_US 60000000
+
+static bool enter(struct broker_partition *partition)
+{
+    pthread_mutex_lock(&partition->mutex);
+    bool may = atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && !partition->keeper_busy;
+    if (may) partition->keeper_busy = true;
+    pthread_mutex_unlock(&partition->mutex);
+    return may;
+}
+
+static void leave(struct broker_partition *partition)
+{
+    pthread_mutex_lock(&partition->mutex);
+    partition->keeper_busy = false;
+    broker_partition_settle_end(partition);
+    pthread_mutex_unlock(&partition->mutex);
+}
+
+static void retain(struct broker_partition *partition, int64_t wall_ms)
+{
+    struct eng_retained retained = { 0 };
+    enum ot_err err = eng_log_retain(partition->log, atomic_load(&partition->high_watermark), wall_ms, &retained);
+    if (err != OT_OK) ot_log(OT_LOG_WARN, "log", "retention_failed", "topic=%s partition=%d error=%s", partition->topic->name, partition->index, ot_err_name(err));
+    if (retained.segments == 0) return;
+    ot_log(OT_LOG_INFO, "log", "retention", "topic=%s partition=%d segments=%u bytes=%llu log_start_offset=%lld", partition->topic->name, partition->index,
+        retained.segments, (unsigned long long)retained.bytes, (long long)retained.log_start_offset);
+    pthread_mutex_lock(&partition->mutex);
+    broker_partition_wake_fetches(partition);
+    pthread_mutex_unlock(&partition->mutex);
+}
+
+static void keep_one(struct broker_partition *partition, int64_t now_us, int64_t wall_ms, bool retention, bool expiry)
+{
+    const struct broker_topic_config *config = atomic_load_explicit(&partition->topic->config, memory_order_acquire);
+    if (!enter(partition)) return;
+    if (retention) retain(partition, wall_ms);
+    pthread_mutex_lock(&partition->mutex);
+    if (expiry) (void)eng_producers_expire(eng_log_producers(partition->log), wall_ms);
+    if (partition->unflushed_since_us != 0 && (now_us - partition->unflushed_since_us) / 1000 >= config->flush_ms) broker_flush_ask(partition);
+    pthread_mutex_unlock(&partition->mutex);
+    leave(partition);
+}
+
+static void tick_run(struct ot_task *task)
+{
+    struct broker_core *core = OT_CONTAINER(task, struct broker_core, tick_task);
+    const struct broker_config *config = broker_config_current(core->config);
+    int64_t now_us = ot_exec_now_us(core->background_exec), wall_ms = ot_exec_wall_ms(core->background_exec);
+    uint32_t count = 0;
+    if (atomic_load(&core->stopping)) {
+        ot_exec_timer_cancel(core->background_exec, &core->tick);
+        atomic_store(&core->ticking, false);
+        return;
+    }
+    broker_space_check(core);
+    bool retention = now_us >= core->retention_due_us, expiry = now_us >= core->expiry_due_us;
+    if (retention) core->retention_due_us = now_us + config->log_retention_check_interval_ms * 1000;
+    if (expiry) core->expiry_due_us = now_us + EXPIRY_US;
+    struct broker_partition **list = broker_partitions_copy(core, &count);
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
+        keep_one(list[i], now_us, wall_ms, retention, expiry);
+        broker_partition_put(list[i]);
+    }
+    free(list);
+    if (now_us >= core->checkpoint_due_us) {
+        int64_t asked_us = OT_MIN(config->replica_high_watermark_checkpoint_interval_ms, (int64_t)config->log_flush_offset_checkpoint_interval_ms) * 1000;
+        core->checkpoint_due_us = now_us + OT_MAX(TICK_US, OT_MIN(asked_us, CHECKPOINT_US));
+        broker_checkpoints_write(core, false);
+    }
+    ot_exec_timer_set(core->background_exec, &core->tick, now_us + TICK_US);
+}
+
+static void tick_fired(struct ot_timer *timer)
+{
+    struct broker_core *core = OT_CONTAINER(timer, struct broker_core, tick);
+    tick_run(&core->tick_task);
+}
+
+static void dir_offline_run(void *arg, uint32_t dir)
+{
+    struct broker_core *core = arg;
+    uint32_t count = 0;
+    struct broker_partition **list = broker_partitions_copy(core, &count);
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
+        if (list[i]->log != NULL && list[i]->store_dir == dir) broker_partition_went_offline(list[i], OT_ERR_IO);
+        broker_partition_put(list[i]);
+    }
+    free(list);
+}
+
+struct offline_note { struct ot_task task; struct broker_core *core; uint32_t dir; };
+static void offline_run(struct ot_task *task)
+{
+    struct offline_note *note = OT_CONTAINER(task, struct offline_note, task);
+    dir_offline_run(note->core, note->dir);
+    atomic_fetch_sub(&note->core->work_open, 1);
+    free(note);
+}
+
+static void went_offline(void *arg, uint32_t dir)
+{
+    struct broker_core *core = arg;
+    struct offline_note *note = calloc(1, sizeof(*note));      /* once per directory and process */
+    OT_ASSERT(note != NULL);
+    *note = (struct offline_note){ .task = { .run = offline_run }, .core = core, .dir = dir };
+    atomic_fetch_add(&core->work_open, 1);
+    ot_exec_post(core->background_exec, &note->task);
+}
+
+enum ot_err broker_core_init(struct broker_core *core, const struct broker_setup *setup, struct eng_store *store, int32_t node_id)
+{
+    core->io = setup->io;
+    core->io_exec = setup->io_exec;
+    core->flush_exec = setup->flush_exec;
+    core->background_exec = setup->background_exec;
+    core->config = setup->config;
+    core->store = store;
+    core->decode_pool = setup->decode_pool;
+    core->node_id = node_id;
+    core->tick.fired = tick_fired;
+    core->tick_task.run = tick_run;
+    pthread_rwlock_init(&core->registry, NULL);
+    pthread_mutex_init(&core->decoders_mutex, NULL);
+    ot_map_init(&core->topics_by_name);
+    ot_map_init(&core->topics_by_id);
+    ot_map_init(&core->found);
+    ot_map_init(&core->dying);
+    eng_store_on_offline(store, went_offline, core);
+    enum ot_err err = broker_fetch_sessions_new(core, &core->sessions);
+    if (err == OT_OK) err = broker_checkpoints_load(core);
+    broker_space_check(core);
+    return err;
+}
+
+void broker_core_start(struct broker_core *core)
+{
+    const struct broker_config *config = broker_config_current(core->config);
+    int64_t now_us = ot_exec_now_us(core->background_exec);
+    core->checkpoint_due_us = now_us + CHECKPOINT_US;
+    core->expiry_due_us = now_us + EXPIRY_US;
+    core->retention_due_us = now_us + OT_MIN(config->log_retention_check_interval_ms, 30000) * 1000;
+    atomic_store(&core->ticking, true);
+    ot_exec_post(core->background_exec, &core->tick_task);
+}
+
+/* ---- the end ---- */
+
+static bool wait_idle(struct broker_core *core, int64_t deadline_us)
+{
+    while (atomic_load(&core->work_open) > 0 || atomic_load(&core->ticking)) {
+        if (ot_exec_now_us(core->background_exec) > deadline_us) return false;
+        nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);      /* once per process, at its end */
+    }
+    return true;
+}
+
+static void flush_each(struct broker_core *core)
+{
+    uint32_t count = 0;
+    struct broker_partition **list = broker_partitions_copy(core, &count);
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
+        pthread_mutex_lock(&list[i]->mutex);
+        if (list[i]->log != NULL && eng_log_flushed_end(list[i]->log) < eng_log_end_offset(list[i]->log)) broker_flush_ask(list[i]);
+        pthread_mutex_unlock(&list[i]->mutex);
+        broker_partition_put(list[i]);
+    }
+    free(list);
+}
+
+static bool close_each(struct broker_core *core, bool idle)
+{
+    uint32_t count = 0;
+    bool flushed = idle;
+    struct broker_partition **list = broker_partitions_copy(core, &count);
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
+        struct broker_produce_part *done = NULL;
+        pthread_mutex_lock(&list[i]->mutex);
+        list[i]->lane_closed = true;
+        broker_partition_fail_all(list[i], OT_ERR_NOT_LEADER_OR_FOLLOWER, "the server is stopping", &done);
+        if (list[i]->log != NULL && eng_log_flushed_end(list[i]->log) < eng_log_end_offset(list[i]->log)) flushed = false;
+        pthread_mutex_unlock(&list[i]->mutex);
+        broker_parts_complete(done);
+        broker_partition_put(list[i]);
+    }
+    free(list);
+    return flushed;
+}
+
+bool broker_core_stop(struct broker_core *core, int64_t timeout_ms)
+{
+    int64_t deadline_us = ot_exec_now_us(core->background_exec) + timeout_ms * 1000;
+    atomic_store(&core->stopping, true);
+    ot_exec_post(core->background_exec, &core->tick_task);      /* sees stopping and ends the ticking */
+    bool idle = wait_idle(core, deadline_us);
+    flush_each(core);
+    idle = wait_idle(core, deadline_us) && idle;
+    bool flushed = close_each(core, idle);
+    broker_checkpoints_write(core, true);
+    return flushed;
+}
+
+void broker_core_free(struct broker_core *core)
+{
+    /* No thread is left inside: doors are closed, executors are about to stop; whatever is queued runs first. */
+    broker_fetch_sessions_free(core->sessions);
+    while (core->topics_by_id.count > 0) {
+        struct broker_topic *topic = core->topics_by_id.entries[0].value;
+        (void)ot_map_remove(&core->topics_by_id, topic->id.bytes, sizeof(topic->id.bytes));
+        for (int32_t i = 0; i < topic->partition_count; i++) broker_partition_put(topic->partitions[i]);
+        topic->partition_count = 0;
+        broker_topic_put(topic);
+    }
+    ot_ignore(wait_idle(core, INT64_MAX) ? OT_OK : OT_ERR_BUSY, "waits for ever");
+    ot_map_free(&core->topics_by_id);
+    ot_map_free(&core->topics_by_name);
+    broker_checkpoints_free(core);
+    while (core->decoders != NULL) {
+        struct broker_decoder *next = core->decoders->next;
+        eng_decode_free(core->decoders->decode);
+        eng_encode_free(core->decoders->encode);
+        free(core->decoders);
+        core->decoders = next;
+    }
+    pthread_rwlock_destroy(&core->registry);
+    pthread_mutex_destroy(&core->decoders_mutex);
+}

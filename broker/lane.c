@@ -1,0 +1,341 @@
+/* The append lane: one queue per partition, one write at a time.
+ *
+ *   put (mutex)            queue: [ a b c | d e ]      reserved_end is behind e
+ *   run (I/O thread)              ^ in the write         log_end_offset is before a
+ *   after the write (mutex)  whole ones leave, producer state commits in lane order, waiters move
+ *
+ * Why it cannot leave a gap: offsets are given at put and taken back when a write fails, and behind the first batch that is not whole in the file
+ * nothing survives: the rest of the queue fails, pending producer state is dropped, reserved_end returns to the log end. */
+#include "broker/core.h"
+#include "base/log.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void fail_part(struct broker_produce_part *part, enum ot_err error, const char *text)
+{
+    part->error = error;
+    snprintf(part->text, sizeof(part->text), "%s", text);
+    part->base_offset = part->append_time_ms = -1;
+}
+
+static void chain(struct broker_produce_part **list, struct broker_produce_part *part)
+{
+    part->next = *list;
+    *list = part;
+}
+
+/* Among the waiters, which are kept in the order of what they wait for as far as appends go; duplicates may wait for less. */
+static void wait_put(struct broker_partition *partition, struct broker_produce_part *part, int64_t offset, bool log_end)
+{
+    part->wait_offset = offset;
+    part->wait_log_end = log_end;
+    part->waiting = true;
+    part->next = NULL;
+    part->prev = partition->wait_last;
+    if (partition->wait_last != NULL) partition->wait_last->next = part;
+    else partition->wait_first = part;
+    partition->wait_last = part;
+}
+
+static void wait_take(struct broker_partition *partition, struct broker_produce_part *part)
+{
+    if (part->prev != NULL) part->prev->next = part->next;
+    else partition->wait_first = part->next;
+    if (part->next != NULL) part->next->prev = part->prev;
+    else partition->wait_last = part->prev;
+    part->next = part->prev = NULL;
+    part->waiting = false;
+}
+
+bool broker_part_stop_waiting(struct broker_produce_part *part)
+{
+    struct broker_partition *partition = part->owner;
+    pthread_mutex_lock(&partition->mutex);
+    bool waited = part->waiting;
+    if (waited) wait_take(partition, part);
+    pthread_mutex_unlock(&partition->mutex);
+    return waited;
+}
+
+/* A repeated batch is answered as its original, and no earlier than that. */
+static bool put_duplicate(struct broker_partition *partition, struct broker_produce_part *part, const struct eng_producer_check *check)
+{
+    part->base_offset = check->duplicate_base_offset;
+    part->append_time_ms = part->append_time_ms >= 0 ? check->duplicate_timestamp_ms : -1;
+    bool written = check->duplicate_last_offset < eng_log_end_offset(partition->log);
+    if (part->call->acks == -1 && check->duplicate_last_offset >= atomic_load(&partition->high_watermark)) {
+        wait_put(partition, part, check->duplicate_last_offset + 1, false);
+        if (broker_partition_durability(partition) != BROKER_DURABILITY_REPLICATED) broker_flush_ask(partition);
+        return true;
+    }
+    if (part->call->acks == 1 && !written) {
+        wait_put(partition, part, check->duplicate_last_offset + 1, true);
+        return true;
+    }
+    return false;                              /* OK at once */
+}
+
+static bool may_append(struct broker_partition *partition, struct broker_produce_part *part)
+{
+    int stage = atomic_load(&partition->stage);
+    if (stage == BROKER_PARTITION_REMOVED) fail_part(part, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted");
+    else if (stage == BROKER_PARTITION_OFFLINE) fail_part(part, OT_ERR_KAFKA_STORAGE_ERROR, "the disk of this partition failed");
+    else if (stage == BROKER_PARTITION_OPENING) fail_part(part, OT_ERR_LEADER_NOT_AVAILABLE, "the log is being opened");
+    else if (!partition->is_leader) fail_part(part, OT_ERR_NOT_LEADER_OR_FOLLOWER, "another broker leads this partition");
+    else if (partition->lane_closed) fail_part(part, OT_ERR_KAFKA_STORAGE_ERROR, "the log takes no appends now");
+    else if (part->call->acks == -1 && partition->isr_count < partition->min_isr) {
+        part->error = OT_ERR_NOT_ENOUGH_REPLICAS;
+        snprintf(part->text, sizeof(part->text), "%d in-sync replicas, min.insync.replicas is %d", partition->isr_count, partition->min_isr);
+    } else return true;
+    if (part->error == OT_ERR_NOT_LEADER_OR_FOLLOWER) {
+        part->leader_id = partition->leader_id;
+        part->leader_epoch = partition->leader_epoch;
+    }
+    return false;
+}
+
+bool broker_lane_put(struct broker_partition *partition, struct broker_produce_part *part, int64_t wall_ms)
+{
+    struct eng_batch_info *info = &part->verdict.info;
+    struct eng_producers *producers;
+    struct eng_producer_check check;
+    if (!may_append(partition, part)) return false;
+    producers = eng_log_producers(partition->log);
+    part->log_start_offset = eng_log_start_offset(partition->log);
+    if (info->producer_id >= 0) {
+        eng_producers_check(producers, info, &part->marker, part->call->origin, part->call->transaction_version, &check);
+        if (check.error != OT_OK) {
+            fail_part(part, check.error, check.text);
+            return false;
+        }
+        if (check.duplicate) return put_duplicate(partition, part, &check);
+    }
+    int64_t base_offset = partition->reserved_end, last_offset = base_offset + info->last_offset_delta;
+    if (info->producer_id >= 0) {
+        enum ot_err err = eng_producers_pend(producers, info, base_offset, last_offset, &part->marker, wall_ms);
+        if (err != OT_OK) {
+            fail_part(part, err, "no room to remember another producer");
+            return false;
+        }
+    }
+    eng_batch_stamp(part->records, base_offset, partition->leader_epoch);
+    part->append = (struct eng_append_batch){
+        .data = part->records, .bytes = part->records_bytes, .leader_epoch = partition->leader_epoch, .base_offset = base_offset,
+        .last_offset = last_offset, .max_timestamp = part->verdict.max_timestamp,
+        .max_timestamp_offset = base_offset + OT_MAX(part->verdict.max_timestamp_index, 0),
+    };
+    part->base_offset = base_offset;
+    partition->reserved_end = last_offset + 1;
+    part->next = NULL;
+    if (partition->queue_last != NULL) partition->queue_last->next = part;
+    else partition->queue_first = part;
+    partition->queue_last = part;
+    if (!partition->lane_busy) {
+        partition->lane_busy = true;
+        broker_partition_ref(partition);
+        atomic_fetch_add_explicit(&partition->core->work_open, 1, memory_order_relaxed);
+        ot_exec_post(partition->core->io_exec, &partition->lane_task);
+    }
+    return true;
+}
+
+/* ---- the high watermark ---- */
+
+static void satisfy(struct broker_partition *partition, int64_t high_watermark, int64_t log_end_offset, struct broker_produce_part **done)
+{
+    for (struct broker_produce_part *part = partition->wait_first; part != NULL;) {
+        struct broker_produce_part *next = part->next;
+        if ((part->wait_log_end ? log_end_offset : high_watermark) >= part->wait_offset) {
+            wait_take(partition, part);
+            chain(done, part);
+        }
+        part = next;
+    }
+}
+
+void broker_partition_advance(struct broker_partition *partition, struct broker_produce_part **done)
+{
+    struct eng_log *log = partition->log;
+    int64_t log_end_offset = eng_log_end_offset(log), reach = log_end_offset;
+    int64_t before = atomic_load_explicit(&partition->high_watermark, memory_order_relaxed);
+    bool fsync = broker_partition_durability(partition) != BROKER_DURABILITY_REPLICATED;
+    if (fsync) reach = OT_MIN(reach, eng_log_flushed_end(log));
+    if (partition->is_leader && partition->isr_count <= 1 && reach > before) {      /* with more members the replica machine says how far */
+        OT_ASSERT(reach <= log_end_offset);
+        atomic_store_explicit(&partition->high_watermark, reach, memory_order_release);
+        eng_producers_advance(eng_log_producers(log), reach);
+        before = reach;
+    }
+    int64_t unstable = eng_producers_first_unstable(eng_log_producers(log));
+    int64_t stable = OT_MIN(before, unstable);
+    if (stable > atomic_load_explicit(&partition->last_stable_offset, memory_order_relaxed))
+        atomic_store_explicit(&partition->last_stable_offset, stable, memory_order_release);
+    satisfy(partition, before, log_end_offset, done);
+    if (fsync && before < log_end_offset) broker_flush_ask(partition);
+    if (partition->fetch_nodes != NULL) broker_partition_wake_fetches(partition);
+}
+
+void broker_partition_fail_all(struct broker_partition *partition, enum ot_err error, const char *text, struct broker_produce_part **done)
+{
+    while (partition->wait_first != NULL) {
+        struct broker_produce_part *part = partition->wait_first;
+        wait_take(partition, part);
+        fail_part(part, error, text);
+        chain(done, part);
+    }
+    /* what is queued belongs to the lane's task, which finds the lane closed and fails it */
+}
+
+/* ---- the I/O thread's side ---- */
+
+static uint32_t gather(struct broker_partition *partition, struct eng_append_batch *batches)
+{
+    uint32_t count = 0;
+    for (struct broker_produce_part *part = partition->queue_first; part != NULL && count < ENG_APPEND_BATCHES_MAX; part = part->next)
+        batches[count++] = part->append;
+    return count;
+}
+
+static enum ot_err roll(struct broker_partition *partition, int64_t wall_ms)
+{
+    struct eng_producers *producers = eng_log_producers(partition->log);
+    pthread_mutex_lock(&partition->mutex);
+    size_t bytes = eng_producers_snapshot_bytes(producers);
+    pthread_mutex_unlock(&partition->mutex);
+    uint8_t *data = malloc(bytes == 0 ? 1 : bytes);      /* at a roll, once per segment: not the hot path */
+    if (data == NULL) return OT_ERR_NO_MEMORY;
+    struct ot_writer writer = ot_writer_over(data, bytes);
+    pthread_mutex_lock(&partition->mutex);               /* no write is in flight: committed state ends at the log end */
+    enum ot_err err = eng_producers_snapshot(producers, &writer);
+    pthread_mutex_unlock(&partition->mutex);
+    struct ot_blob snapshot = { data, (uint32_t)(writer.at - writer.start), false };
+    if (err == OT_OK) err = eng_log_roll(partition->log, &snapshot, wall_ms);
+    free(data);
+    return err;
+}
+
+struct aborted_list { struct eng_completed_txn txns[ENG_APPEND_BATCHES_MAX]; uint32_t count; };
+static void note_completed(void *arg, const struct eng_completed_txn *txn)
+{
+    struct aborted_list *list = arg;
+    OT_ASSERT(list->count < ENG_APPEND_BATCHES_MAX);     /* a batch ends one transaction at most */
+    if (txn->aborted) list->txns[list->count++] = *txn;
+}
+
+/* Written batches leave the queue: answered at once, or moved to those who wait for the high watermark. */
+static void leave(struct broker_partition *partition, uint32_t count, struct broker_produce_part **done)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct broker_produce_part *part = partition->queue_first;
+        partition->queue_first = part->next;
+        if (partition->queue_first == NULL) partition->queue_last = NULL;
+        if (part->call->acks == -1) wait_put(partition, part, part->append.last_offset + 1, false);
+        else chain(done, part);
+    }
+}
+
+/* The first batch that is not whole in the file, and all behind it. */
+static void fail_queue(struct broker_partition *partition, enum ot_err err, struct broker_produce_part **done)
+{
+    const char *text = err == OT_ERR_NO_SPACE ? "the disk is full" : err == OT_ERR_CLOSED ? "the log is closing" : "the write failed";
+    enum ot_err told = err == OT_ERR_IO || err == OT_ERR_CLOSED ? OT_ERR_KAFKA_STORAGE_ERROR : err;
+    if (atomic_load(&partition->stage) == BROKER_PARTITION_REMOVED) {
+        told = OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+        text = "the topic was deleted";
+    } else if (!partition->is_leader) {
+        told = OT_ERR_NOT_LEADER_OR_FOLLOWER;
+        text = "another broker leads this partition now";
+    }
+    struct broker_produce_part *failed = partition->queue_first;
+    partition->queue_first = partition->queue_last = NULL;
+    while (failed != NULL) {
+        struct broker_produce_part *next = failed->next;
+        fail_part(failed, told, text);
+        chain(done, failed);
+        failed = next;
+    }
+    int64_t log_end_offset = eng_log_end_offset(partition->log);
+    for (struct broker_produce_part *part = partition->wait_first; part != NULL;) {      /* duplicates of what just failed */
+        struct broker_produce_part *next = part->next;
+        if (part->wait_offset > log_end_offset) {
+            wait_take(partition, part);
+            fail_part(part, told, text);
+            chain(done, part);
+        }
+        part = next;
+    }
+    eng_producers_drop_pending(eng_log_producers(partition->log));
+    partition->reserved_end = log_end_offset;
+}
+
+static enum ot_err write_some(struct broker_partition *partition, const struct eng_append_batch *batches, uint32_t count, uint32_t *written)
+{
+    int64_t wall_ms = ot_exec_wall_ms(partition->core->background_exec);
+    uint32_t fits = eng_log_fits(partition->log, batches, count, wall_ms);
+    *written = 0;
+    if (fits == 0) {
+        enum ot_err err = roll(partition, wall_ms);
+        if (err != OT_OK) return err;
+        fits = eng_log_fits(partition->log, batches, count, wall_ms);
+        OT_ASSERT(fits > 0);                              /* an empty segment takes any batch */
+    }
+    return eng_log_append(partition->log, batches, fits, wall_ms, written);
+}
+
+/* Entries of the transaction index are in their file before the last stable offset can pass them. */
+static enum ot_err commit_written(struct broker_partition *partition)
+{
+    struct aborted_list aborted;
+    aborted.count = 0;
+    pthread_mutex_lock(&partition->mutex);
+    eng_producers_commit(eng_log_producers(partition->log), eng_log_end_offset(partition->log), note_completed, &aborted);
+    pthread_mutex_unlock(&partition->mutex);
+    enum ot_err err = OT_OK;
+    for (uint32_t i = 0; i < aborted.count && err == OT_OK; i++) err = eng_log_add_aborted(partition->log, &aborted.txns[i]);
+    return err;
+}
+
+static void flush_if_due(struct broker_partition *partition, int64_t now_us)
+{
+    const struct broker_topic_config *config = atomic_load_explicit(&partition->topic->config, memory_order_acquire);
+    if (partition->unflushed_since_us == 0) partition->unflushed_since_us = now_us;
+    if (eng_log_end_offset(partition->log) - eng_log_flushed_end(partition->log) >= config->flush_messages) broker_flush_ask(partition);
+}
+
+void broker_lane_run(struct ot_task *task)
+{
+    struct broker_partition *partition = OT_CONTAINER(task, struct broker_partition, lane_task);
+    struct broker_core *core = partition->core;
+    struct eng_append_batch batches[ENG_APPEND_BATCHES_MAX];
+    struct broker_produce_part *done = NULL;
+    enum ot_err err = OT_ERR_CLOSED;
+    uint32_t written = 0;
+    pthread_mutex_lock(&partition->mutex);
+    uint32_t count = partition->lane_closed || !partition->is_leader ? 0 : gather(partition, batches);
+    pthread_mutex_unlock(&partition->mutex);
+    if (count > 0) err = write_some(partition, batches, count, &written);
+    enum ot_err index_err = written > 0 ? commit_written(partition) : OT_OK;
+    if (err == OT_OK) err = index_err;
+    pthread_mutex_lock(&partition->mutex);
+    leave(partition, written, &done);
+    if (err != OT_OK) fail_queue(partition, err, &done);
+    if (written > 0) flush_if_due(partition, ot_exec_now_us(core->background_exec));
+    if (atomic_load(&partition->stage) == BROKER_PARTITION_OPEN) broker_partition_advance(partition, &done);
+    bool more = partition->queue_first != NULL;
+    if (!more) {
+        partition->lane_busy = false;
+        broker_partition_settle_end(partition);
+    }
+    bool dead = err == OT_ERR_IO;
+    pthread_mutex_unlock(&partition->mutex);
+    broker_parts_complete(done);
+    if (dead) eng_store_fail_dir(core->store, partition->store_dir, err, partition->topic->name);
+    if (err == OT_ERR_NO_SPACE) atomic_store(&core->dir_space[partition->store_dir], BROKER_SPACE_REFUSE);    /* the next check may relax it */
+    if (more) {
+        ot_exec_post(core->io_exec, &partition->lane_task);    /* to the end of the line: other partitions come between */
+        return;
+    }
+    atomic_fetch_sub(&core->work_open, 1);
+    broker_partition_put(partition);
+}

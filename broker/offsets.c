@@ -1,0 +1,137 @@
+/* ListOffsets, OffsetForLeaderEpoch and DeleteRecords: all parts of a call run on one I/O thread, since any of them may have to read. */
+#include "broker/core.h"
+
+static enum ot_err owner_of(struct broker_offsets *offsets, struct broker_offsets_part *part, struct broker_partition **out)
+{
+    struct broker *broker = offsets->broker;
+    bool by_id = part->topic.null;
+    struct broker_partition *owner = by_id ? broker_partition_find_id(broker, &part->topic_id, part->partition)
+                                           : broker_partition_find(broker, part->topic, part->partition);
+    *out = owner;
+    if (owner == NULL) return by_id && !broker_topic_known(broker, part->topic, &part->topic_id, NULL) ? OT_ERR_UNKNOWN_TOPIC_ID : OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+    enum ot_err err = OT_OK;
+    pthread_mutex_lock(&owner->mutex);
+    int stage = atomic_load(&owner->stage);
+    if (stage == BROKER_PARTITION_REMOVED) err = OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+    else if (stage == BROKER_PARTITION_OFFLINE) err = OT_ERR_KAFKA_STORAGE_ERROR;
+    else if (stage == BROKER_PARTITION_OPENING || !owner->is_leader) err = OT_ERR_NOT_LEADER_OR_FOLLOWER;
+    else if (part->current_leader_epoch >= 0 && part->current_leader_epoch < owner->leader_epoch) err = OT_ERR_FENCED_LEADER_EPOCH;
+    else if (part->current_leader_epoch > owner->leader_epoch) err = OT_ERR_UNKNOWN_LEADER_EPOCH;
+    if (err == OT_OK) owner->keeper_users++;   /* holds off retirement while we read */
+    pthread_mutex_unlock(&owner->mutex);
+    return err;
+}
+
+static void leave(struct broker_partition *owner)
+{
+    pthread_mutex_lock(&owner->mutex);
+    owner->keeper_users--;
+    broker_partition_settle_end(owner);
+    pthread_mutex_unlock(&owner->mutex);
+}
+
+static void set_offset(struct broker_offsets_part *part, struct broker_partition *owner, int64_t offset)
+{
+    part->offset = offset;
+    part->leader_epoch = eng_epochs_for_offset(eng_log_epochs(owner->log), offset);
+    if (part->leader_epoch < 0) part->leader_epoch = eng_epochs_latest(eng_log_epochs(owner->log));
+}
+
+static enum ot_err list(const struct broker_offsets *offsets, struct broker_offsets_part *part, struct broker_partition *owner)
+{
+    struct eng_log *log = owner->log;
+    int64_t limit = offsets->read_committed ? atomic_load(&owner->last_stable_offset) : atomic_load(&owner->high_watermark);
+    struct eng_time_offset found = { -1, -1, -1 };
+    enum ot_err err;
+    switch (part->at) {
+    case -1:
+        set_offset(part, owner, limit);
+        part->leader_epoch = owner->leader_epoch;
+        return OT_OK;
+    case -2:
+    case -4:                                   /* all there is is local */
+        set_offset(part, owner, eng_log_start_offset(log));
+        return OT_OK;
+    case -5:                                   /* no remote tier: nothing is tiered */
+    case -6:
+        part->offset = -1;
+        return OT_OK;
+    case -3:
+        err = eng_log_max_timestamp(log, &found);
+        break;
+    default:
+        if (part->at < 0) return OT_ERR_UNSUPPORTED_VERSION;      /* a special value that nobody knows */
+        err = eng_log_for_time(log, part->at, limit, &found);
+    }
+    if (err == OT_OK && found.offset >= limit) found = (struct eng_time_offset){ -1, -1, -1 };
+    part->offset = found.offset;
+    part->timestamp_ms = found.timestamp_ms;
+    part->leader_epoch = found.leader_epoch;
+    return err == OT_ERR_IO ? OT_ERR_KAFKA_STORAGE_ERROR : err;
+}
+
+static enum ot_err delete_records(struct broker_offsets_part *part, struct broker_partition *owner)
+{
+    const struct broker_topic_config *config = atomic_load_explicit(&owner->topic->config, memory_order_acquire);
+    int64_t high_watermark = atomic_load(&owner->high_watermark);
+    int64_t before = part->at == -1 ? high_watermark : part->at;
+    for (const char *policy = config->cleanup_policy;; policy++) {      /* compacted only: nothing may be cut off its head */
+        if (*policy == 0) return OT_ERR_POLICY_VIOLATION;
+        if (*policy == 'd') break;
+    }
+    if (before < 0 || before > high_watermark) return OT_ERR_OFFSET_OUT_OF_RANGE;
+    eng_log_set_start(owner->log, before);
+    part->offset = eng_log_start_offset(owner->log);
+    pthread_mutex_lock(&owner->mutex);
+    broker_partition_wake_fetches(owner);
+    pthread_mutex_unlock(&owner->mutex);
+    return OT_OK;
+}
+
+static void one(struct broker_offsets *offsets, struct broker_offsets_part *part)
+{
+    struct broker_partition *owner = NULL;
+    part->offset = part->timestamp_ms = -1;
+    part->leader_epoch = -1;
+    part->error = owner_of(offsets, part, &owner);
+    if (part->error == OT_OK) {
+        struct eng_epoch_end end;
+        switch (offsets->kind) {
+        case BROKER_LIST_OFFSETS: part->error = list(offsets, part, owner); break;
+        case BROKER_DELETE_RECORDS: part->error = delete_records(part, owner); break;
+        case BROKER_EPOCH_END:
+            end = eng_epochs_end(eng_log_epochs(owner->log), (int32_t)part->at, eng_log_end_offset(owner->log));
+            part->leader_epoch = end.epoch;
+            part->offset = end.end_offset;
+            break;
+        }
+        leave(owner);
+    }
+    broker_partition_put(owner);
+}
+
+static void done_run(struct ot_task *task)
+{
+    struct broker_offsets *offsets = OT_CONTAINER(task, struct broker_offsets, call.task);
+    offsets->call.done(&offsets->call);
+}
+
+static void io_run(struct ot_task *task)
+{
+    struct broker_offsets *offsets = OT_CONTAINER(task, struct broker_offsets, io_task);
+    bool deleted = false;
+    for (uint32_t i = 0; i < offsets->part_count; i++) {
+        one(offsets, &offsets->parts[i]);
+        deleted |= offsets->kind == BROKER_DELETE_RECORDS && offsets->parts[i].error == OT_OK;
+    }
+    if (deleted) broker_checkpoints_write(broker_core_of(offsets->broker), true);      /* what was deleted stays deleted after a crash */
+    offsets->call.task.run = done_run;
+    ot_exec_post(offsets->call.home, &offsets->call.task);
+}
+
+void broker_offsets(struct broker *broker, struct broker_offsets *offsets)
+{
+    offsets->broker = broker;
+    offsets->io_task.run = io_run;
+    ot_exec_post(broker_core_of(broker)->io_exec, &offsets->io_task);
+}

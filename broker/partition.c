@@ -1,0 +1,338 @@
+/* The life of one partition: opening its log, taking its role from the committed state, going offline, leaving. */
+#include "broker/core.h"
+#include "base/log.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct broker_partition_opening {
+    struct ot_task task;
+    struct broker_partition *partition;
+    struct ot_exec *home;
+    void (*opened)(void *arg, enum ot_err err);
+    void *arg;
+    enum ot_err err;
+};
+
+void broker_engine_config(const struct broker_core *core, const struct broker_topic_config *topic, struct eng_log_config *out)
+{
+    const struct broker_config *config = broker_config_current(core->config);
+    const char *io = config->log_append_io;
+    *out = (struct eng_log_config){
+        .segment_bytes = (uint32_t)topic->segment_bytes,
+        .segment_ms = topic->segment_ms,
+        .segment_jitter_ms = topic->segment_jitter_ms,
+        .segment_index_bytes = (uint32_t)topic->segment_index_bytes,
+        .index_interval_bytes = (uint32_t)topic->index_interval_bytes,
+        .retention_ms = topic->retention_ms,
+        .retention_bytes = topic->retention_bytes,
+        .delete_enabled = strstr(topic->cleanup_policy, "delete") != NULL,
+        .compact_enabled = strstr(topic->cleanup_policy, "compact") != NULL,
+        .preallocate = topic->preallocate,
+        .append_io = strcmp(io, "mmap") == 0 ? ENG_APPEND_MMAP : strcmp(io, "auto") == 0 ? ENG_APPEND_AUTO : ENG_APPEND_PWRITEV,
+        .producer_expiry_ms = config->producer_id_expiration_ms,
+        .producers_max = (uint32_t)config->ottla_producers_per_partition_max,
+    };
+}
+
+enum broker_durability broker_durability_parse(const char *name)
+{
+    if (strcmp(name, "replicated") == 0) return BROKER_DURABILITY_REPLICATED;
+    if (strcmp(name, "fsync") == 0) return BROKER_DURABILITY_FSYNC;
+    if (strcmp(name, "replicated+fsync") == 0) return BROKER_DURABILITY_REPLICATED_FSYNC;
+    return BROKER_DURABILITY_AUTO;
+}
+
+const char *broker_durability_name(enum broker_durability durability)
+{
+    static const char *const names[] = { "auto", "replicated", "fsync", "replicated+fsync" };
+    return names[durability];
+}
+
+enum broker_durability broker_partition_durability(const struct broker_partition *partition)
+{
+    const struct broker_topic_config *config = atomic_load_explicit(&partition->topic->config, memory_order_acquire);
+    enum broker_durability asked = broker_durability_parse(config->durability);
+    if (asked != BROKER_DURABILITY_AUTO) return asked;
+    /* a lone member has nobody to lean on, so an acks=all answer waits for its disk */
+    return partition->isr_count <= 1 ? BROKER_DURABILITY_FSYNC : BROKER_DURABILITY_REPLICATED;
+}
+
+/* ---- opening ---- */
+
+/* Which directory, and what the checkpoints said. True: try again when the old folder of that name is gone. */
+static bool place(struct broker_partition_opening *opening, struct eng_log_open *how)
+{
+    struct broker_partition *partition = opening->partition;
+    struct broker_core *core = partition->core;
+    char key[320];
+    size_t key_bytes = broker_name_key(key, partition->topic->name, partition->index);
+    bool wait = false, known = false;
+    pthread_rwlock_wrlock(&core->registry);
+    if (ot_map_get(&core->dying, key, key_bytes) != NULL) {
+        wait = true;
+    } else {
+        struct broker_found *found = ot_map_remove(&core->found, key, key_bytes);
+        if (found != NULL) {
+            known = found->folder;
+            how->store_dir = found->dir;
+            how->recovery_point = OT_MAX(found->offsets[ENG_CHECKPOINT_RECOVERY], 0);
+            how->log_start_offset = OT_MAX(found->offsets[ENG_CHECKPOINT_START], 0);
+            if (known) atomic_store(&partition->high_watermark, OT_MAX(found->offsets[ENG_CHECKPOINT_HIGH_WATERMARK], 0));
+            free(found);
+        }
+    }
+    pthread_rwlock_unlock(&core->registry);
+    if (wait) return true;
+    if (!known) {
+        how->recovery_point = how->log_start_offset = 0;
+        opening->err = eng_store_place(core->store, &how->store_dir);
+    }
+    how->clean = known && core->clean[how->store_dir];
+    return false;
+}
+
+static void opened_run(struct ot_task *task)
+{
+    struct broker_partition_opening *opening = OT_CONTAINER(task, struct broker_partition_opening, task);
+    opening->opened(opening->arg, opening->err);
+    broker_partition_put(opening->partition);
+    free(opening);
+}
+
+static void publish(struct broker_partition *partition, struct eng_log *log)
+{
+    struct broker_produce_part *done = NULL;
+    pthread_mutex_lock(&partition->mutex);
+    partition->opening_busy = false;
+    partition->log = log;
+    partition->store_dir = eng_log_store_dir(log);
+    partition->reserved_end = eng_log_end_offset(log);
+    int64_t high_watermark = atomic_load(&partition->high_watermark);      /* a checkpoint may be stale either way */
+    high_watermark = OT_MIN(OT_MAX(high_watermark, eng_log_start_offset(log)), eng_log_end_offset(log));
+    atomic_store(&partition->high_watermark, high_watermark);
+    eng_producers_advance(eng_log_producers(log), high_watermark);
+    atomic_store(&partition->last_stable_offset, OT_MIN(high_watermark, eng_producers_first_unstable(eng_log_producers(log))));
+    if (atomic_load(&partition->stage) == BROKER_PARTITION_OPENING) {
+        partition->lane_closed = eng_log_read_only(log);
+        atomic_store(&partition->stage, BROKER_PARTITION_OPEN);
+        atomic_fetch_add(&partition->core->partitions_open, 1);
+        broker_partition_advance(partition, &done);
+        broker_partition_wake_fetches(partition);
+    } else {
+        broker_partition_settle_end(partition);
+    }
+    pthread_mutex_unlock(&partition->mutex);
+    broker_parts_complete(done);
+}
+
+static void open_run(struct ot_task *task)
+{
+    struct broker_partition_opening *opening = OT_CONTAINER(task, struct broker_partition_opening, task);
+    struct broker_partition *partition = opening->partition;
+    struct broker_core *core = partition->core;
+    const struct broker_topic_config *config = atomic_load_explicit(&partition->topic->config, memory_order_acquire);
+    struct eng_log_open how = { .topic_id = partition->topic->id, .wall_ms = ot_exec_wall_ms(core->background_exec) };
+    struct eng_recovery recovery = { .cut_offset = -1 };
+    char path[4096];
+    if (place(opening, &how)) {
+        ot_exec_post(core->background_exec, &opening->task);     /* behind the retirement that it waits for; comes back below */
+        return;
+    }
+    struct eng_log *log = NULL;
+    if (opening->err == OT_OK) {
+        snprintf(path, sizeof(path), "%s/%s-%d", eng_store_dir_path(core->store, how.store_dir), partition->topic->name, partition->index);
+        how.dir_path = path;
+        broker_engine_config(core, config, &how.config);
+        opening->err = eng_log_open(core->store, &how, &log, &recovery);
+    }
+    if (log != NULL) {
+        eng_store_count_partition(core->store, how.store_dir, 1);
+        if (recovery.cut_bytes > 0)
+            ot_log(recovery.kept_aside ? OT_LOG_ERROR : OT_LOG_WARN, "log", "tail_cut", "topic=%s partition=%d offset=%lld bytes=%llu kept_aside=%s",
+                partition->topic->name, partition->index, (long long)recovery.cut_offset, (unsigned long long)recovery.cut_bytes,
+                recovery.kept_aside ? "yes" : "no");
+        publish(partition, log);
+    } else {
+        ot_log(OT_LOG_ERROR, "log", "open_failed", "topic=%s partition=%d error=%s", partition->topic->name, partition->index, ot_err_name(opening->err));
+        broker_partition_went_offline(partition, opening->err);
+    }
+    atomic_fetch_sub(&core->partitions_pending, 1);
+    atomic_fetch_sub(&core->work_open, 1);
+    opening->task.run = opened_run;
+    ot_exec_post(opening->home, &opening->task);
+}
+
+static void take_role(struct broker_partition *partition, const struct broker_partition_row *row)
+{
+    partition->leader_id = row->leader;
+    partition->leader_epoch = row->leader_epoch;
+    partition->partition_epoch = row->partition_epoch;
+    partition->min_isr = row->min_isr;
+    partition->isr_count = row->isr_count;
+    partition->replica_count = row->replica_count;
+    partition->is_leader = row->leader == partition->core->node_id;
+}
+
+void broker_partition_apply(struct broker *broker, const struct broker_partition_row *row, const struct broker_topic_config *config, struct ot_exec *home,
+    void (*opened)(void *arg, enum ot_err err), void *arg)
+{
+    struct broker_core *core = broker_core_of(broker);
+    struct broker_partition *partition = NULL;
+    struct broker_produce_part *done = NULL;
+    bool is_new = false;
+    struct broker_partition_opening *opening = calloc(1, sizeof(*opening));
+    if (opening == NULL) {
+        opened(arg, OT_ERR_NO_MEMORY);
+        return;
+    }
+    opening->err = broker_registry_add(core, row, config, &partition, &is_new);
+    opening->partition = partition;
+    opening->home = home;
+    opening->opened = opened;
+    opening->arg = arg;
+    opening->task.run = opened_run;
+    if (partition != NULL) {
+        pthread_mutex_lock(&partition->mutex);
+        take_role(partition, row);
+        if (!is_new && atomic_load(&partition->stage) == BROKER_PARTITION_OPEN) {
+            if (!partition->is_leader) broker_partition_fail_all(partition, OT_ERR_NOT_LEADER_OR_FOLLOWER, "another broker leads this partition now", &done);
+            broker_partition_advance(partition, &done);
+            broker_partition_wake_fetches(partition);
+        }
+        pthread_mutex_unlock(&partition->mutex);
+        broker_parts_complete(done);
+    }
+    if (partition != NULL && is_new) {
+        atomic_fetch_add(&core->partitions_total, 1);
+        atomic_fetch_add(&core->partitions_pending, 1);
+        atomic_fetch_add(&core->work_open, 1);
+        opening->task.run = open_run;
+        ot_exec_post(core->io_exec, &opening->task);
+    } else {
+        ot_exec_post(home, &opening->task);
+    }
+}
+
+void broker_partition_went_offline(struct broker_partition *partition, enum ot_err why)
+{
+    struct broker_produce_part *done = NULL;
+    pthread_mutex_lock(&partition->mutex);
+    int stage = atomic_load(&partition->stage);
+    if (partition->log == NULL) partition->opening_busy = false;     /* its open failed */
+    partition->lane_closed = true;
+    broker_partition_settle_end(partition);
+    if (stage != BROKER_PARTITION_REMOVED && stage != BROKER_PARTITION_OFFLINE) {
+        atomic_store(&partition->stage, BROKER_PARTITION_OFFLINE);
+        ot_log(OT_LOG_ERROR, "log", "partition_offline", "topic=%s partition=%d error=%s", partition->topic->name, partition->index, ot_err_name(why));
+        broker_partition_fail_all(partition, OT_ERR_KAFKA_STORAGE_ERROR, "the disk of this partition failed", &done);
+        broker_partition_wake_fetches(partition);
+    }
+    pthread_mutex_unlock(&partition->mutex);
+    broker_parts_complete(done);
+}
+
+/* ---- leaving ---- */
+
+static void free_run(struct ot_task *task)
+{
+    struct broker_partition *partition = OT_CONTAINER(task, struct broker_partition, end_task);
+    struct broker_core *core = partition->core;
+    bool removed = atomic_load(&partition->stage) == BROKER_PARTITION_REMOVED;
+    if (partition->log != NULL) {
+        eng_store_count_partition(core->store, partition->store_dir, -1);
+        if (removed) ot_ignore(eng_log_delete(partition->log), "what is left of a retired folder goes at the next start");
+        else ot_ignore(eng_log_close(partition->log, false), "only at the end of the process; stop has flushed");
+    }
+    broker_topic_put(partition->topic);
+    pthread_mutex_destroy(&partition->mutex);
+    free(partition);
+    atomic_fetch_sub(&core->work_open, 1);
+}
+
+void broker_partition_put(struct broker_partition *partition)
+{
+    if (partition == NULL || atomic_fetch_sub_explicit(&partition->refs, 1, memory_order_acq_rel) != 1) return;
+    atomic_fetch_add(&partition->core->work_open, 1);
+    partition->end_task.run = free_run;
+    ot_exec_post(partition->core->background_exec, &partition->end_task);
+}
+
+static void retire_run(struct ot_task *task)
+{
+    struct broker_partition *partition = OT_CONTAINER(task, struct broker_partition, end_task);
+    struct broker_core *core = partition->core;
+    char key[320];
+    enum ot_err err = partition->log == NULL ? OT_OK : eng_log_retire(partition->log);
+    if (err != OT_OK)
+        ot_log(OT_LOG_WARN, "log", "retire_failed", "topic=%s partition=%d error=%s", partition->topic->name, partition->index, ot_err_name(err));
+    size_t key_bytes = broker_name_key(key, partition->topic->name, partition->index);
+    pthread_rwlock_wrlock(&core->registry);
+    (void)ot_map_remove(&core->dying, key, key_bytes);
+    pthread_rwlock_unlock(&core->registry);
+    atomic_fetch_sub(&core->partitions_total, 1);
+    pthread_mutex_lock(&partition->mutex);
+    partition->retired = true;
+    pthread_mutex_unlock(&partition->mutex);
+    atomic_fetch_sub(&core->work_open, 1);
+    broker_partition_put(partition);
+}
+
+void broker_partition_settle_end(struct broker_partition *partition)
+{
+    if (atomic_load(&partition->stage) != BROKER_PARTITION_REMOVED || partition->retiring || partition->opening_busy) return;
+    if (partition->lane_busy || partition->flush_busy || partition->keeper_busy || partition->keeper_users > 0) return;
+    partition->retiring = true;
+    atomic_fetch_add(&partition->core->work_open, 1);
+    broker_partition_ref(partition);
+    partition->end_task.run = retire_run;
+    ot_exec_post(partition->core->background_exec, &partition->end_task);
+}
+
+/* ---- views ---- */
+
+void broker_partition_state(struct broker_partition *partition, struct broker_partition_state *out)
+{
+    memset(out, 0, sizeof(*out));
+    pthread_mutex_lock(&partition->mutex);
+    const struct broker_topic_config *config = atomic_load_explicit(&partition->topic->config, memory_order_acquire);
+    int stage = atomic_load(&partition->stage);
+    out->topic_id = partition->topic->id;
+    out->topic = partition->topic->name;
+    out->partition = partition->index;
+    out->leader = partition->is_leader;
+    out->open = stage == BROKER_PARTITION_OPEN;
+    out->offline = stage == BROKER_PARTITION_OFFLINE;
+    out->leader_id = partition->leader_id;
+    out->leader_epoch = partition->leader_epoch;
+    out->partition_epoch = partition->partition_epoch;
+    out->durability = broker_durability_parse(config->durability);
+    out->effective_durability = broker_partition_durability(partition);
+    out->log_dir = "";
+    if (partition->log != NULL) {
+        out->producer_count = eng_producers_list(eng_log_producers(partition->log), NULL, 0);
+        out->log_dir = eng_store_dir_path(partition->core->store, partition->store_dir);
+    }
+    pthread_mutex_unlock(&partition->mutex);
+    if (partition->log == NULL) return;
+    out->log_start_offset = eng_log_start_offset(partition->log);
+    out->high_watermark = atomic_load(&partition->high_watermark);
+    out->last_stable_offset = atomic_load(&partition->last_stable_offset);
+    out->log_end_offset = eng_log_end_offset(partition->log);
+    out->flushed_end = eng_log_flushed_end(partition->log);
+    out->size_bytes = eng_log_size_bytes(partition->log);
+    out->segment_count = eng_log_segments(partition->log, NULL, 0);
+}
+
+uint32_t broker_partition_segments(struct broker_partition *partition, struct eng_segment_info *out, uint32_t max)
+{
+    return atomic_load(&partition->stage) == BROKER_PARTITION_OPEN ? eng_log_segments(partition->log, out, max) : 0;
+}
+
+uint32_t broker_partition_producers(struct broker_partition *partition, struct eng_producer_view *out, uint32_t max)
+{
+    pthread_mutex_lock(&partition->mutex);
+    uint32_t count = partition->log == NULL ? 0 : eng_producers_list(eng_log_producers(partition->log), out, max);
+    pthread_mutex_unlock(&partition->mutex);
+    return count;
+}

@@ -1,0 +1,257 @@
+/* One produce request through the checks into the lanes, and back to its door.
+ *
+ *   home          take, shallow check ──────────────► lane put ──► (I/O thread writes) ──► answered or waits for the high watermark
+ *   I/O thread               └─ compressed: deep check, rebuild ─┘
+ *
+ * open_parts counts parts not answered yet, plus one while `queued` has not been told: so done never overtakes queued. */
+#include "broker/core.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct broker_decoder *broker_decoder_take(struct broker_core *core)
+{
+    pthread_mutex_lock(&core->decoders_mutex);
+    struct broker_decoder *decoder = core->decoders;
+    if (decoder != NULL) core->decoders = decoder->next;
+    pthread_mutex_unlock(&core->decoders_mutex);
+    if (decoder != NULL) return decoder;
+    decoder = calloc(1, sizeof(*decoder));
+    if (decoder == NULL) return NULL;
+    struct eng_decode_limits limits = { 0 };
+    if (eng_decode_new(core->decode_pool, &limits, &decoder->decode) == OT_OK && eng_encode_new(&decoder->encode) == OT_OK) return decoder;
+    eng_decode_free(decoder->decode);
+    free(decoder);
+    return NULL;
+}
+
+void broker_decoder_give(struct broker_core *core, struct broker_decoder *decoder)
+{
+    eng_decode_trim(decoder->decode);
+    pthread_mutex_lock(&core->decoders_mutex);
+    decoder->next = core->decoders;
+    core->decoders = decoder;
+    pthread_mutex_unlock(&core->decoders_mutex);
+}
+
+static void done_run(struct ot_task *task)
+{
+    struct broker_produce *produce = OT_CONTAINER(task, struct broker_produce, call.task);
+    ot_exec_timer_cancel(produce->call.home, &produce->timer);
+    for (uint32_t i = 0; i < produce->part_count; i++) {
+        struct broker_produce_part *part = &produce->parts[i];
+        broker_partition_put(part->owner);
+        ot_buf_unref(part->own_buf);
+        part->owner = NULL;
+        part->own_buf = NULL;
+    }
+    produce->call.done(&produce->call);
+}
+
+static void release(struct broker_produce *produce, uint32_t parts)
+{
+    if (atomic_fetch_sub_explicit(&produce->open_parts, parts, memory_order_acq_rel) == parts) ot_exec_post(produce->call.home, &produce->call.task);
+}
+
+void broker_parts_complete(struct broker_produce_part *done)
+{
+    while (done != NULL) {
+        struct broker_produce_part *next = done->next;     /* the call may be gone after release */
+        release(done->call, 1);
+        done = next;
+    }
+}
+
+static void queued_run(struct ot_task *task)
+{
+    struct broker_produce *produce = OT_CONTAINER(task, struct broker_produce, queued_task);
+    produce->queued(produce);
+    release(produce, 1);
+}
+
+static void timer_fired(struct ot_timer *timer)
+{
+    struct broker_produce *produce = OT_CONTAINER(timer, struct broker_produce, timer);
+    for (uint32_t i = 0; i < produce->part_count; i++) {
+        struct broker_produce_part *part = &produce->parts[i];
+        if (part->owner == NULL || !broker_part_stop_waiting(part)) continue;
+        part->error = OT_ERR_REQUEST_TIMED_OUT;
+        snprintf(part->text, sizeof(part->text), "not committed within %d ms", produce->timeout_ms);
+        part->base_offset = part->append_time_ms = -1;
+        release(produce, 1);
+    }
+}
+
+/* ---- checks ---- */
+
+static void refuse(struct broker_produce_part *part, enum ot_err error, const char *text)
+{
+    part->error = error;
+    snprintf(part->text, sizeof(part->text), "%s", text);
+}
+
+static struct eng_batch_rules rules_of(const struct broker_produce_part *part)
+{
+    const struct broker_produce *produce = part->call;
+    const struct broker_topic_config *topic = atomic_load_explicit(&part->owner->topic->config, memory_order_acquire);
+    struct broker_core *core = part->owner->core;
+    struct eng_batch_rules rules = eng_batch_rules_default(ot_exec_wall_ms(core->background_exec));
+    rules.timestamp_before_max_ms = topic->message_timestamp_before_max_ms;
+    rules.timestamp_after_max_ms = topic->message_timestamp_after_max_ms;
+    rules.timestamp_type = strcmp(topic->message_timestamp_type, "LogAppendTime") == 0 ? ENG_TIMESTAMP_APPEND : ENG_TIMESTAMP_CREATE;
+    rules.max_message_bytes = topic->max_message_bytes;
+    rules.max_decompressed_bytes = broker_config_current(core->config)->max_decompressed_message_bytes;
+    rules.compact_only = strstr(topic->cleanup_policy, "compact") != NULL;
+    rules.origin = produce->origin;
+    rules.produce_api_version = produce->api_version;
+    if (!eng_codec_by_name(topic->compression_type, &rules.compression)) rules.compression = ENG_CODEC_PRODUCER;
+    rules.level = rules.compression == ENG_CODEC_GZIP ? topic->compression_gzip_level
+        : rules.compression == ENG_CODEC_LZ4 ? topic->compression_lz4_level
+        : rules.compression == ENG_CODEC_ZSTD ? topic->compression_zstd_level : ENG_CODEC_LEVEL_DEFAULT;
+    return rules;
+}
+
+static struct broker_partition *owner_of(struct broker *broker, struct broker_produce_part *part)
+{
+    bool by_id = part->topic.null;
+    struct broker_partition *owner = by_id ? broker_partition_find_id(broker, &part->topic_id, part->partition)
+                                           : broker_partition_find(broker, part->topic, part->partition);
+    if (owner == NULL && by_id && !broker_topic_known(broker, part->topic, &part->topic_id, NULL)) refuse(part, OT_ERR_UNKNOWN_TOPIC_ID, "no topic has this id");
+    else if (owner == NULL) refuse(part, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, "no such topic or partition here");
+    return owner;
+}
+
+/* True: the part goes on to the lane or to the deep check. */
+static bool check(struct broker *broker, struct broker_produce_part *part)
+{
+    struct broker_core *core = broker_core_of(broker);
+    struct broker_produce *produce = part->call;
+    if (produce->acks < -1 || produce->acks > 1) {
+        refuse(part, OT_ERR_INVALID_REQUIRED_ACKS, "acks is 0, 1 or -1");
+        return false;
+    }
+    if ((part->owner = owner_of(broker, part)) == NULL) return false;
+    if (atomic_load(&core->stopping)) {
+        refuse(part, OT_ERR_NOT_LEADER_OR_FOLLOWER, "the server is stopping");
+        return false;
+    }
+    if (atomic_load(&part->owner->stage) == BROKER_PARTITION_OPEN && atomic_load(&core->dir_space[part->owner->store_dir]) == BROKER_SPACE_REFUSE) {
+        part->error = OT_ERR_NO_SPACE;
+        snprintf(part->text, sizeof(part->text), "the disk of this partition has %llu bytes free, produce needs more than ottla.disk.free.refuse.bytes",
+            (unsigned long long)atomic_load(&core->dir_free_bytes[part->owner->store_dir]));
+        return false;
+    }
+    struct eng_batch_rules rules = rules_of(part);
+    struct eng_batch_piece piece = { 0 };
+    part->error = eng_batch_take(part->records, part->records_bytes, &rules, &piece, &part->verdict);
+    if (part->error == OT_OK) {
+        part->records = part->records + (piece.data - part->records);
+        part->records_bytes = piece.bytes;
+        part->error = eng_batch_check_shallow(part->records, part->records_bytes, &rules, &part->verdict);
+    }
+    if (part->error != OT_OK) {
+        snprintf(part->text, sizeof(part->text), "%s", part->verdict.text);
+        return false;
+    }
+    return true;
+}
+
+/* Into the lane; false: answered already. */
+static bool enqueue(struct broker_produce_part *part)
+{
+    struct broker_partition *partition = part->owner;
+    const struct eng_batch_info *info = &part->verdict.info;
+    int64_t wall_ms = ot_exec_wall_ms(partition->core->background_exec);
+    part->append_time_ms = part->verdict.append_time;
+    part->marker = (struct eng_marker){ 0 };
+    if (info->control) eng_batch_marker(part->records, info, &part->marker);
+    pthread_mutex_lock(&partition->mutex);
+    bool queued = broker_lane_put(partition, part, wall_ms);
+    pthread_mutex_unlock(&partition->mutex);
+    return queued;
+}
+
+static void deep_run(struct ot_task *task)
+{
+    struct broker_produce_part *part = OT_CONTAINER(task, struct broker_produce_part, task);
+    struct broker_produce *produce = part->call;
+    struct broker_core *core = part->owner->core;
+    struct eng_batch_rules rules = rules_of(part);
+    struct broker_decoder *decoder = broker_decoder_take(core);
+    bool queued = false;
+    if (decoder == NULL) {
+        refuse(part, OT_ERR_NO_MEMORY, "no memory for a decoding window");
+    } else {
+        part->error = eng_batch_check_deep(part->records, part->records_bytes, &rules, decoder->decode, &part->verdict);
+        if (part->error == OT_OK && part->verdict.rebuild) {
+            struct eng_sink sink;
+            eng_sink_pool(&sink, core->decode_pool, (size_t)rules.max_message_bytes);
+            part->error = eng_batch_rebuild(part->records, part->records_bytes, &rules, decoder->decode, decoder->encode, &part->verdict, &sink);
+            if (part->error == OT_OK) {
+                part->own_buf = eng_sink_take(&sink);
+                part->records = part->own_buf->data;
+                part->records_bytes = part->own_buf->bytes;
+            }
+            eng_sink_free(&sink);
+        }
+        broker_decoder_give(core, decoder);
+        if (part->error != OT_OK) {
+            snprintf(part->text, sizeof(part->text), "%s", part->verdict.text);
+        } else {
+            if (!part->verdict.rebuild) eng_batch_settle(part->records, part->records_bytes, &rules, &part->verdict);
+            queued = enqueue(part);
+        }
+    }
+    bool last = atomic_fetch_sub_explicit(&produce->unqueued_parts, 1, memory_order_acq_rel) == 1;
+    if (last) ot_exec_post(produce->call.home, &produce->queued_task);
+    if (!queued) release(produce, 1);
+}
+
+static void start(struct broker_produce *produce, struct broker_produce_part *part)
+{
+    part->call = produce;
+    part->owner = NULL;
+    part->own_buf = NULL;
+    part->error = OT_OK;
+    part->text[0] = 0;
+    part->base_offset = part->append_time_ms = part->log_start_offset = -1;
+    part->leader_id = part->leader_epoch = -1;
+    part->waiting = false;
+    part->next = part->prev = NULL;
+    part->verdict.record_error_count = 0;
+    part->verdict.text[0] = 0;
+    part->task.run = deep_run;
+}
+
+bool broker_produce(struct broker *broker, struct broker_produce *produce)
+{
+    uint32_t answered = 0, deep = 0;
+    produce->broker = broker;
+    produce->call.task.run = done_run;
+    produce->queued_task.run = queued_run;
+    produce->timer = (struct ot_timer){ .fired = timer_fired };
+    produce->started_us = ot_exec_now_us(produce->call.home);
+    atomic_store(&produce->open_parts, produce->part_count + 2);           /* +1 for this function, +1 for queued */
+    atomic_store(&produce->unqueued_parts, 1);
+    for (uint32_t i = 0; i < produce->part_count; i++) start(produce, &produce->parts[i]);
+    if (produce->acks == -1) ot_exec_timer_set(produce->call.home, &produce->timer, produce->started_us + (int64_t)OT_MAX(produce->timeout_ms, 0) * 1000);
+    for (uint32_t i = 0; i < produce->part_count; i++) {
+        struct broker_produce_part *part = &produce->parts[i];
+        if (!check(broker, part)) {
+            answered++;
+        } else if (part->verdict.needs_deep) {
+            deep++;
+            atomic_fetch_add_explicit(&produce->unqueued_parts, 1, memory_order_relaxed);
+            ot_exec_post(part->owner->core->io_exec, &part->task);
+        } else {
+            struct eng_batch_rules rules = rules_of(part);
+            eng_batch_settle(part->records, part->records_bytes, &rules, &part->verdict);
+            if (!enqueue(part)) answered++;
+        }
+    }
+    bool all_queued = deep == 0;
+    if (!all_queued && atomic_fetch_sub_explicit(&produce->unqueued_parts, 1, memory_order_acq_rel) == 1)
+        ot_exec_post(produce->call.home, &produce->queued_task);
+    release(produce, answered + 1 + (all_queued ? 1 : 0));
+    return all_queued;
+}

@@ -1,0 +1,87 @@
+"""Fixtures: `broker` is shared by a whole run, `own_broker` makes fresh ones for tests that stop, kill or configure."""
+import itertools
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import harness
+from admin import Admin
+
+UNIQUE = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def run_directory():
+    path = Path(tempfile.mkdtemp(prefix="ottla-test-"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def shared_broker(run_directory):
+    if harness.EXTERNAL:
+        yield harness.External(harness.EXTERNAL)
+        return
+    if not harness.BINARY.exists():
+        pytest.skip(f"no {harness.BINARY}")
+    broker = harness.Broker(run_directory / "shared")
+    try:
+        broker.start()
+        yield broker
+        broker.stop()
+    finally:
+        broker.kill()
+
+
+@pytest.fixture
+def broker(shared_broker):
+    """The shared broker, alive; a test that brings it down is the one that fails."""
+    yield shared_broker
+    if isinstance(shared_broker, harness.Broker):
+        assert shared_broker.alive(), f"the server went down:\n{shared_broker.log_tail(80)}"
+
+
+@pytest.fixture
+def own_broker(run_directory):
+    """A function that starts a fresh broker with the given settings (dots as underscores)."""
+    if harness.EXTERNAL:
+        pytest.skip("needs a server of its own")
+    if not harness.BINARY.exists():
+        pytest.skip(f"no {harness.BINARY}")
+    made = []
+
+    def make(start=True, **settings):
+        made.append(harness.Broker(run_directory / f"own-{next(UNIQUE)}", **settings))
+        return made[-1].start() if start else made[-1]
+
+    yield make
+    for one in made:
+        try:
+            if one.alive():
+                one.stop()
+            one.no_reports()
+        finally:
+            one.kill()
+            shutil.rmtree(one.directory, ignore_errors=True)
+
+
+@pytest.fixture
+def name(request):
+    """A topic name of this test's own."""
+    stem = "".join(c if c.isalnum() or c in "-." else "-" for c in request.node.name)[:80]
+    return f"{stem}-{next(UNIQUE)}-{harness.free_ports(1)[0]}"
+
+
+@pytest.fixture
+def admin(broker):
+    with broker.connect() as connection:
+        yield Admin(connection)
+
+
+@pytest.fixture
+def topic(admin, name):
+    """A fresh topic of one partition."""
+    admin.create(name)
+    return name

@@ -1,0 +1,184 @@
+"""A real server for the tests: start it on free loopback ports, wait until it is ready, stop it, kill it, look at its log.
+
+OTTLA_TEST_PRESET  which build to test (release)
+OTTLA_TEST_BOOTSTRAP  host:port of a broker that already runs: client tests then speak to that one (to check the tests
+                   against another broker); tests that need a server of their own are skipped
+"""
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from wire import Connection
+
+TOP = Path(__file__).resolve().parents[2]
+PRESET = os.environ.get("OTTLA_TEST_PRESET", "release")
+EXTERNAL = os.environ.get("OTTLA_TEST_BOOTSTRAP")
+BINARY = TOP / "build" / PRESET / "ottla"
+READY_S = 60 if PRESET in ("asan", "tsan") else 30
+STOP_S = 60
+REPORT = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:|SUMMARY: \w+Sanitizer|assertion failed|OT_ASSERT", re.I)
+
+
+def until(condition, bound_s, what, step_s=0.02):
+    """Poll `condition` until it is true; AssertionError after `bound_s`."""
+    end = time.monotonic() + bound_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {bound_s} s: {what() if callable(what) else what}")
+        time.sleep(step_s)  # poll
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for s in sockets:
+            s.bind(("127.0.0.1", 0))
+        return [s.getsockname()[1] for s in sockets]
+    finally:
+        for s in sockets:
+            s.close()
+
+
+def http(url, method="GET", body=None, headers=None, timeout_s=10):
+    """(status, headers, body bytes); refuses nothing, errors are answers too."""
+    request = urllib.request.Request(url, data=body, method=method, headers=headers or {})
+    try:
+        with urllib.request.urlopen(request, timeout=timeout_s) as answer:
+            return answer.status, dict(answer.headers), answer.read()
+    except urllib.error.HTTPError as e:
+        return e.code, dict(e.headers), e.read()
+
+
+class Broker:
+    """One `ottla server` process on its own data directory; the same object survives restarts."""
+
+    def __init__(self, directory, wrap=(), **settings):
+        self.directory = Path(directory)
+        self.data = self.directory / "data"
+        self.log_path = self.directory / "server.log"
+        self.wrap = list(wrap)
+        self.settings = settings
+        self.port, self.rest_port, *self.more_ports = free_ports(4)
+        self.process = None
+        self.runs = 0
+
+    @property
+    def bootstrap(self):
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def rest(self):
+        return f"http://127.0.0.1:{self.rest_port}"
+
+    def command(self):
+        settings = {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+                    "rest.listeners": f"http://127.0.0.1:{self.rest_port}",
+                    "peer.listeners": f"127.0.0.1:{self.more_ports[0]}",
+                    "grpc.listeners": f"127.0.0.1:{self.more_ports[1]}"}
+        settings.update({key.replace("__", "-").replace("_", "."): value for key, value in self.settings.items()})
+        words = [*self.wrap, str(BINARY), "server", "--data", str(self.data)]
+        for key, value in settings.items():
+            words += ["--set", f"{key}={value}"]
+        return words
+
+    def start(self, wait=True):
+        assert self.process is None
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.runs += 1
+        env = {**os.environ, "ASAN_OPTIONS": "abort_on_error=0:detect_leaks=1:exitcode=99",
+               "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99",
+               "TSAN_OPTIONS": f"halt_on_error=0:exitcode=98:suppressions={TOP}/tests/tsan.supp" if
+               (TOP / "tests/tsan.supp").exists() else "halt_on_error=0:exitcode=98"}
+        with open(self.log_path, "ab") as log:
+            log.write(f"=== run {self.runs}\n".encode())
+            log.flush()
+            self.process = subprocess.Popen(self.command(), cwd=self.directory, env=env, stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=subprocess.STDOUT)
+        if wait:
+            self.wait_ready()
+        return self
+
+    def log(self):
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def log_tail(self, lines=40):
+        return "\n".join(self.log().splitlines()[-lines:])
+
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def ready(self):
+        assert self.alive(), f"the server ended with {self.process.poll()}:\n{self.log_tail()}"
+        try:
+            if http(self.rest + "/readyz", timeout_s=2)[0] != 200:
+                return False
+            with Connection(self.bootstrap, timeout_s=2) as c:
+                return c.ask("ApiVersions", 0)["errorCode"] == 0
+        except (OSError, EOFError):
+            return False
+
+    def wait_ready(self):
+        until(self.ready, READY_S, lambda: f"ready:\n{self.log_tail()}")
+
+    def stop(self):
+        """SIGTERM; the server must end by itself with status 0 and no sanitizer may have spoken."""
+        assert self.alive(), f"the server is not running:\n{self.log_tail()}"
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"no end {STOP_S} s after SIGTERM:\n{self.log_tail()}") from None
+        self.process = None
+        assert status == 0, f"exit status {status}:\n{self.log_tail(100)}"
+        self.no_reports()
+
+    def no_reports(self):
+        found = REPORT.search(self.log())
+        assert not found, f"a report in the log: {self.log()[max(0, found.start() - 500):found.start() + 4000]}"
+
+    def kill(self):
+        """SIGKILL, as a crash of the process."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(30)
+            self.process = None
+
+    def connect(self, **how):
+        return Connection(self.bootstrap, **how)
+
+    def partition(self, topic, number=0):
+        return self.data / f"{topic}-{number}"
+
+
+class External:
+    """A broker that somebody else runs."""
+
+    def __init__(self, bootstrap):
+        self.bootstrap = bootstrap
+        self.rest = None
+        self.port = int(bootstrap.rsplit(":", 1)[1])
+
+    def connect(self, **how):
+        return Connection(self.bootstrap, **how)
+
+    def log(self):
+        return ""
+
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as s:
+            s.bind(("::1", 0))
+        return True
+    except OSError:
+        return False

@@ -1,0 +1,31 @@
+/* A file of golden vectors and the check of one of its lines. In NAME_vectors.c:
+ *
+ *   static bool check(json_t *line, char *why, size_t why_bytes) { ... }       false: why says what is wrong; one line, no line break
+ *   VECTORS_OF("misc", check)                                                    the file is misc.jsonl.gz
+ *
+ * Several checks may share a file when `kind` tells their lines apart: VECTORS_OF_KIND("misc", "murmur2", check) takes only those. A line that
+ * nobody takes counts as failed. Checks link engine, coordinator, wire and base. */
+#ifndef OT_TESTS_VECTORS_RUN_H
+#define OT_TESTS_VECTORS_RUN_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct vectors_of {
+    const char *file;          /* without .jsonl.gz */
+    const char *kind;          /* NULL: every line that no other takes */
+    bool (*check)(json_t *line, char *why, size_t why_bytes);
+    struct vectors_of *next;
+};
+void vectors_register(struct vectors_of *of);
+
+#define VECTORS_OF_KIND(file_name, kind_name, check_line) \
+    __attribute__((constructor)) static void register_##check_line(void) \
+    { \
+        static struct vectors_of of = { file_name, kind_name, check_line, NULL }; \
+        vectors_register(&of); \
+    }
+#define VECTORS_OF(file_name, check_line) VECTORS_OF_KIND(file_name, NULL, check_line)
+
+#endif
