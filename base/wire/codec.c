@@ -25,14 +25,15 @@ static bool struct_is_default(const struct ot_wire_message *message, uint16_t st
 {
     const struct ot_wire_struct *type = &message->structs[struct_index];
     if (type->image != NULL && memcmp(record, type->image, type->bytes) == 0) {
-        return true;           /* the common case; anything else, padding too, is looked at field by field */
+        return true; /* the common case; anything else, padding too, is looked at field by field */
     }
     for (uint32_t i = 0; i < type->field_count; i++) {
         if (!ot_wire_is_default(message, &type->fields[i], record)) {
             return false;
         }
     }
-    return type->tags_offset == OT_WIRE_NO_TAGS || ((const struct ot_wire_tags *)(const void *)(record + type->tags_offset))->count == 0;
+    return type->tags_offset == OT_WIRE_NO_TAGS ||
+           ((const struct ot_wire_tags *)(const void *)(record + type->tags_offset))->count == 0;
 }
 
 static bool pointer_is_default(const struct ot_wire_message *message, const struct ot_wire_field *field, const uint8_t *record)
@@ -58,12 +59,15 @@ bool ot_wire_is_default(const struct ot_wire_message *message, const struct ot_w
     case OT_WIRE_I32: return *(const int32_t *)at == field->number;
     case OT_WIRE_U32: return *(const uint32_t *)at == field->number;
     case OT_WIRE_I64: return *(const int64_t *)at == field->number;
-    case OT_WIRE_F64: return memcmp(at, &field->real, sizeof field->real) == 0;    /* by bits: NaN and -0 are values of their own */
-    case OT_WIRE_UUID: return memcmp(at, (const uint8_t[16]){ 0 }, 16) == 0;
-    case OT_WIRE_STR: return null_default ? ((const struct ot_str *)at)->null : !((const struct ot_str *)at)->null && ((const struct ot_str *)at)->bytes == 0;
+    case OT_WIRE_F64: return memcmp(at, &field->real, sizeof field->real) == 0; /* by bits: NaN and -0 are values of their own */
+    case OT_WIRE_UUID: return memcmp(at, (const uint8_t[16]){0}, 16) == 0;
+    case OT_WIRE_STR:
+        return null_default ? ((const struct ot_str *)at)->null
+                            : !((const struct ot_str *)at)->null && ((const struct ot_str *)at)->bytes == 0;
     case OT_WIRE_BYTES:
     case OT_WIRE_RECORDS:
-        return null_default ? ((const struct ot_blob *)at)->null : !((const struct ot_blob *)at)->null && ((const struct ot_blob *)at)->bytes == 0;
+        return null_default ? ((const struct ot_blob *)at)->null
+                            : !((const struct ot_blob *)at)->null && ((const struct ot_blob *)at)->bytes == 0;
     case OT_WIRE_STRUCT:
         if (field->flags & OT_WIRE_FIELD_POINTER) {
             return pointer_is_default(message, field, *(const uint8_t *const *)at);
@@ -85,7 +89,7 @@ static void append(char *text, size_t bytes, size_t *used, const char *word, int
 
 static void append_place(char *text, size_t bytes, size_t *used, const struct ot_wire_place *place)
 {
-    if (place != NULL) {       /* as deep as the schema */
+    if (place != NULL) { /* as deep as the schema */
         append_place(text, bytes, used, place->up);
         append(text, bytes, used, place->field->name, place->index);
     }

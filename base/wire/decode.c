@@ -12,15 +12,17 @@ struct decoder {
     struct ot_wire_error *error;
     enum ot_err err;
 };
-struct target {                /* the field at hand */
+struct target { /* the field at hand */
     const struct ot_wire_program *program;
     const struct ot_wire_op *op;
     const struct ot_wire_place *place;
 };
 
-static bool decode_struct(struct decoder *d, const struct ot_wire_program *program, uint8_t *record, const struct ot_wire_place *place);
+static bool decode_struct(
+    struct decoder *d, const struct ot_wire_program *program, uint8_t *record, const struct ot_wire_place *place);
 
-__attribute__((cold, format(printf, 4, 5))) static bool fail(struct decoder *d, const struct target *t, enum ot_err err, const char *format, ...)
+__attribute__((cold, format(printf, 4, 5))) static bool fail(
+    struct decoder *d, const struct target *t, enum ot_err err, const char *format, ...)
 {
     const struct ot_wire_field *field = t->op == NULL ? NULL : ot_wire_field_of(d->message, t->program, t->op);
     va_list arguments;
@@ -31,7 +33,10 @@ __attribute__((cold, format(printf, 4, 5))) static bool fail(struct decoder *d, 
     return false;
 }
 
-static inline size_t left(const struct decoder *d) { return (size_t)(d->end - d->at); }
+static inline size_t left(const struct decoder *d)
+{
+    return (size_t)(d->end - d->at);
+}
 
 __attribute__((cold)) static bool fail_short(struct decoder *d, const struct target *t, size_t wanted)
 {
@@ -103,13 +108,13 @@ static inline bool read_blob(struct decoder *d, const struct target *t, struct o
         return false;
     }
     if (length < 0) {
-        *out = (struct ot_blob){ NULL, 0, true };
+        *out = (struct ot_blob){NULL, 0, true};
         return true;
     }
     if ((uint64_t)length > left(d)) {
         return fail_short(d, t, (size_t)length);
     }
-    *out = (struct ot_blob){ d->at, (uint32_t)length, false };
+    *out = (struct ot_blob){d->at, (uint32_t)length, false};
     d->at += length;
     return true;
 }
@@ -121,7 +126,7 @@ static inline bool read_str(struct decoder *d, const struct target *t, struct ot
         return false;
     }
     if (length < 0) {
-        *out = (struct ot_str){ NULL, 0, true };
+        *out = (struct ot_str){NULL, 0, true};
         return true;
     }
     if (length > OT_WIRE_TEXT_BYTES_MAX) {
@@ -130,7 +135,7 @@ static inline bool read_str(struct decoder *d, const struct target *t, struct ot
     if ((uint64_t)length > left(d)) {
         return fail_short(d, t, (size_t)length);
     }
-    *out = (struct ot_str){ (const char *)d->at, (uint32_t)length, false };
+    *out = (struct ot_str){(const char *)d->at, (uint32_t)length, false};
     d->at += length;
     return true;
 }
@@ -138,13 +143,14 @@ static inline bool read_str(struct decoder *d, const struct target *t, struct ot
 /* ---- arrays */
 
 /* Reads the count and makes room. With no elements, or null, *out is complete and NULL is left in items. */
-static bool array_begin(struct decoder *d, const struct target *t, size_t wire_bytes_min, size_t item_bytes, struct ot_wire_array *out)
+static bool array_begin(
+    struct decoder *d, const struct target *t, size_t wire_bytes_min, size_t item_bytes, struct ot_wire_array *out)
 {
     int64_t count = 0;
     if (!read_length(d, t, 4, &count)) {
         return false;
     }
-    *out = (struct ot_wire_array){ NULL, (int32_t)count };
+    *out = (struct ot_wire_array){NULL, (int32_t)count};
     if (count <= 0) {
         return true;
     }
@@ -169,7 +175,7 @@ static bool decode_structs(struct decoder *d, const struct target *t, struct ot_
     if (!array_begin(d, t, element->bytes_min, bytes, out)) {
         return false;
     }
-    struct ot_wire_place place = { t->place, ot_wire_field_of(d->message, t->program, t->op), 0 };
+    struct ot_wire_place place = {t->place, ot_wire_field_of(d->message, t->program, t->op), 0};
     uint8_t *item = out->items;
     for (; place.index < out->count; place.index++, item += bytes) {
         if (!decode_struct(d, element, item, &place)) {
@@ -231,9 +237,10 @@ static bool decode_texts(struct decoder *d, const struct target *t, bool blobs, 
     }
     struct ot_wire_op element_op = *t->op;
     element_op.flags = compact ? OT_WIRE_COMPACT : 0;
-    struct target element = { t->program, &element_op, t->place };
+    struct target element = {t->program, &element_op, t->place};
     for (int32_t i = 0; i < out->count; i++) {
-        if (!(blobs ? read_blob(d, &element, &((struct ot_blob *)out->items)[i]) : read_str(d, &element, &((struct ot_str *)out->items)[i]))) {
+        if (!(blobs ? read_blob(d, &element, &((struct ot_blob *)out->items)[i])
+                    : read_str(d, &element, &((struct ot_str *)out->items)[i]))) {
             return false;
         }
     }
@@ -262,20 +269,20 @@ static bool decode_pointer(struct decoder *d, const struct target *t, const void
     if (record == NULL) {
         return fail(d, t, OT_ERR_NO_MEMORY, "no room left in the memory of this request");
     }
-    struct ot_wire_place place = { t->place, ot_wire_field_of(d->message, t->program, t->op), -1 };
+    struct ot_wire_place place = {t->place, ot_wire_field_of(d->message, t->program, t->op), -1};
     *out = record;
     return decode_struct(d, program, record, &place);
 }
 
 static bool decode_nested(struct decoder *d, const struct target *t, uint8_t *record)
 {
-    struct ot_wire_place place = { t->place, ot_wire_field_of(d->message, t->program, t->op), -1 };
+    struct ot_wire_place place = {t->place, ot_wire_field_of(d->message, t->program, t->op), -1};
     return decode_struct(d, &d->message->programs[t->op->program], record, &place);
 }
 
-#define NEED(n) \
-    if (OT_UNLIKELY(left(d) < (n))) { \
-        return fail_short(d, t, n); \
+#define NEED(n)                                                                                                                    \
+    if (OT_UNLIKELY(left(d) < (n))) {                                                                                              \
+        return fail_short(d, t, n);                                                                                                \
     }
 
 static inline bool decode_field(struct decoder *d, const struct target *t, uint8_t *to)
@@ -330,7 +337,8 @@ static inline bool decode_field(struct decoder *d, const struct target *t, uint8
 
 /* ---- tagged fields: unsigned varint count, then tag, size, data in ascending tag order */
 
-static bool keep_unknown_tag(struct decoder *d, const struct target *t, struct ot_wire_tags *tags, uint32_t tag, uint32_t bytes, uint32_t tags_left)
+static bool keep_unknown_tag(
+    struct decoder *d, const struct target *t, struct ot_wire_tags *tags, uint32_t tag, uint32_t bytes, uint32_t tags_left)
 {
     if (tags->items == NULL) {
         tags->items = ot_arena_array(d->arena, tags_left, sizeof *tags->items);
@@ -338,7 +346,7 @@ static bool keep_unknown_tag(struct decoder *d, const struct target *t, struct o
             return fail(d, t, OT_ERR_NO_MEMORY, "tagged fields do not fit into the memory of this request");
         }
     }
-    tags->items[tags->count++] = (struct ot_wire_tag){ tag, { d->at, bytes, false } };
+    tags->items[tags->count++] = (struct ot_wire_tag){tag, {d->at, bytes, false}};
     d->at += bytes;
     return true;
 }
@@ -357,11 +365,12 @@ static bool decode_tagged(struct decoder *d, const struct target *t, uint8_t *re
     return true;
 }
 
-static bool decode_tags(struct decoder *d, const struct ot_wire_program *program, uint8_t *record, const struct ot_wire_place *place)
+static bool decode_tags(
+    struct decoder *d, const struct ot_wire_program *program, uint8_t *record, const struct ot_wire_place *place)
 {
     const struct ot_wire_struct *type = &d->message->structs[program->struct_index];
     const struct ot_wire_op *op = d->message->ops + program->op_first + program->plain_count, *op_end = op + program->tagged_count;
-    struct target t = { program, NULL, place };
+    struct target t = {program, NULL, place};
     uint32_t count = 0, tag = 0, bytes = 0;
     int64_t last = -1;
     if (!read_uvarint(d, &t, &count)) {
@@ -387,7 +396,7 @@ static bool decode_tags(struct decoder *d, const struct ot_wire_program *program
             op++;
         }
         if (op < op_end && type->fields[op->field].tag == (int64_t)tag) {
-            if (!decode_tagged(d, &(struct target){ program, op, place }, record, bytes)) {
+            if (!decode_tagged(d, &(struct target){program, op, place}, record, bytes)) {
                 return false;
             }
         } else if (!keep_unknown_tag(d, &t, (struct ot_wire_tags *)(void *)(record + type->tags_offset), tag, bytes, count)) {
@@ -398,13 +407,14 @@ static bool decode_tags(struct decoder *d, const struct ot_wire_program *program
 }
 
 /* record is all zero bits, or the image of an enclosing struct */
-static bool decode_struct(struct decoder *d, const struct ot_wire_program *program, uint8_t *record, const struct ot_wire_place *place)
+static bool decode_struct(
+    struct decoder *d, const struct ot_wire_program *program, uint8_t *record, const struct ot_wire_place *place)
 {
     if (program->flags & OT_WIRE_PREFILL) {
         const struct ot_wire_struct *type = &d->message->structs[program->struct_index];
         memcpy(record, type->image, type->bytes);
     }
-    struct target t = { program, d->message->ops + program->op_first, place };
+    struct target t = {program, d->message->ops + program->op_first, place};
     const struct ot_wire_op *end = t.op + program->plain_count;
     for (; t.op < end; t.op++) {
         if (!decode_field(d, &t, record + t.op->offset)) {
@@ -421,18 +431,18 @@ static bool decode_struct(struct decoder *d, const struct ot_wire_program *progr
     return decode_tags(d, program, record, place);
 }
 
-enum ot_err ot_wire_decode(const struct ot_wire_message *message, int16_t version, struct ot_reader *in,
-    struct ot_arena *arena, void *out, struct ot_wire_error *error)
+enum ot_err ot_wire_decode(const struct ot_wire_message *message, int16_t version, struct ot_reader *in, struct ot_arena *arena,
+    void *out, struct ot_wire_error *error)
 {
-    struct decoder d = { in->at, in->end, message, arena, error, OT_OK };
+    struct decoder d = {in->at, in->end, message, arena, error, OT_OK};
     const struct ot_wire_program *program = ot_wire_program_of(message, version);
     if (in->err != OT_OK) {
         return in->err;
     }
     ot_wire_set_defaults(message, out);
     if (program == NULL) {
-        (void)fail(&d, &(struct target){ NULL, NULL, NULL }, OT_ERR_UNSUPPORTED_VERSION, "%s has versions %d to %d, not %d", message->name,
-            message->version_min, message->version_max, version);
+        (void)fail(&d, &(struct target){NULL, NULL, NULL}, OT_ERR_UNSUPPORTED_VERSION, "%s has versions %d to %d, not %d",
+            message->name, message->version_min, message->version_max, version);
     } else {
         (void)decode_struct(&d, program, out, NULL);
     }
@@ -443,13 +453,13 @@ enum ot_err ot_wire_decode(const struct ot_wire_message *message, int16_t versio
     return d.err;
 }
 
-enum ot_err ot_wire_decode_all(const struct ot_wire_message *message, int16_t version, struct ot_reader *in,
-    struct ot_arena *arena, void *out, struct ot_wire_error *error)
+enum ot_err ot_wire_decode_all(const struct ot_wire_message *message, int16_t version, struct ot_reader *in, struct ot_arena *arena,
+    void *out, struct ot_wire_error *error)
 {
     enum ot_err err = ot_wire_decode(message, version, in, arena, out, error);
     if (err == OT_OK && in->at != in->end) {
-        struct decoder d = { in->at, in->end, message, arena, error, OT_OK };
-        (void)fail(&d, &(struct target){ NULL, NULL, NULL }, OT_ERR_MALFORMED, "%zu bytes left behind the message", left(&d));
+        struct decoder d = {in->at, in->end, message, arena, error, OT_OK};
+        (void)fail(&d, &(struct target){NULL, NULL, NULL}, OT_ERR_MALFORMED, "%zu bytes left behind the message", left(&d));
         ot_reader_fail(in, d.err);
         err = d.err;
     }

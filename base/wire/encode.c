@@ -4,25 +4,26 @@
 
 struct encoder {
     uint8_t *at, *end;
-    size_t needed;             /* bytes of the output so far, whether they had room or not */
-    size_t spliced;            /* bytes that others will put between */
+    size_t needed;  /* bytes of the output so far, whether they had room or not */
+    size_t spliced; /* bytes that others will put between */
     const struct ot_wire_message *message;
     struct ot_wire_splices *splices;
     struct ot_wire_error *error;
-    bool measuring;            /* promised records count, but leave no splice */
+    bool measuring; /* promised records count, but leave no splice */
     bool splices_full;
     enum ot_err err;
 };
-struct source {                /* the field at hand */
+struct source { /* the field at hand */
     const struct ot_wire_program *program;
     const struct ot_wire_op *op;
     const struct ot_wire_place *place;
 };
 
-static bool encode_struct(struct encoder *e, const struct ot_wire_program *program, const uint8_t *record, const struct ot_wire_place *place);
+static bool encode_struct(
+    struct encoder *e, const struct ot_wire_program *program, const uint8_t *record, const struct ot_wire_place *place);
 
-__attribute__((cold, format(printf, 4, 5))) static bool fail(struct encoder *e, const struct ot_wire_place *place, const struct ot_wire_field *field,
-    const char *format, ...)
+__attribute__((cold, format(printf, 4, 5))) static bool fail(
+    struct encoder *e, const struct ot_wire_place *place, const struct ot_wire_field *field, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -30,7 +31,7 @@ __attribute__((cold, format(printf, 4, 5))) static bool fail(struct encoder *e, 
     va_end(arguments);
     return false;
 }
-#define REFUSE(e, s, error, ...) \
+#define REFUSE(e, s, error, ...)                                                                                                   \
     ((e)->err = (error), fail(e, (s)->place, ot_wire_field_of((e)->message, (s)->program, (s)->op), __VA_ARGS__))
 
 /* ---- bytes */
@@ -39,7 +40,7 @@ static inline uint8_t *room(struct encoder *e, size_t bytes)
 {
     e->needed += bytes;
     if (OT_UNLIKELY((size_t)(e->end - e->at) < bytes)) {
-        e->end = e->at;        /* nothing after a gap */
+        e->end = e->at; /* nothing after a gap */
         return NULL;
     }
     uint8_t *at = e->at;
@@ -152,7 +153,7 @@ static bool put_promise(struct encoder *e, const struct source *s, const struct 
         e->splices_full = true;
         return true;
     }
-    e->splices->items[e->splices->count++] = (struct ot_wire_splice){ e->needed, blob->bytes, blob };
+    e->splices->items[e->splices->count++] = (struct ot_wire_splice){e->needed, blob->bytes, blob};
     e->splices->bytes += blob->bytes;
     return true;
 }
@@ -216,9 +217,10 @@ static bool put_texts(struct encoder *e, const struct source *s, const struct ot
     bool blobs = s->op->code == OT_WIRE_OP_BYTESS;
     struct ot_wire_op element_op = *s->op;
     element_op.flags &= OT_WIRE_COMPACT;
-    struct source element = { s->program, &element_op, s->place };
+    struct source element = {s->program, &element_op, s->place};
     for (int32_t i = 0; i < array->count; i++) {
-        if (!(blobs ? put_blob(e, &element, (const struct ot_blob *)array->items + i) : put_str(e, &element, (const struct ot_str *)array->items + i))) {
+        if (!(blobs ? put_blob(e, &element, (const struct ot_blob *)array->items + i)
+                    : put_str(e, &element, (const struct ot_str *)array->items + i))) {
             return false;
         }
     }
@@ -232,7 +234,7 @@ static bool put_structs(struct encoder *e, const struct source *s, const struct 
     }
     const struct ot_wire_program *element = &e->message->programs[s->op->program];
     size_t bytes = e->message->structs[element->struct_index].bytes;
-    struct ot_wire_place place = { s->place, ot_wire_field_of(e->message, s->program, s->op), 0 };
+    struct ot_wire_place place = {s->place, ot_wire_field_of(e->message, s->program, s->op), 0};
     const uint8_t *item = array->items;
     for (; place.index < array->count; place.index++, item += bytes) {
         if (!encode_struct(e, element, item, &place)) {
@@ -246,7 +248,7 @@ static bool put_structs(struct encoder *e, const struct source *s, const struct 
 
 static bool put_nested(struct encoder *e, const struct source *s, const uint8_t *record)
 {
-    struct ot_wire_place place = { s->place, ot_wire_field_of(e->message, s->program, s->op), -1 };
+    struct ot_wire_place place = {s->place, ot_wire_field_of(e->message, s->program, s->op), -1};
     return encode_struct(e, &e->message->programs[s->op->program], record, &place);
 }
 
@@ -295,7 +297,7 @@ static inline bool encode_field(struct encoder *e, const struct source *s, const
 
 static bool put_tagged(struct encoder *e, const struct source *s, const uint8_t *from)
 {
-    struct encoder measure = { .message = e->message, .error = e->error, .measuring = true };
+    struct encoder measure = {.message = e->message, .error = e->error, .measuring = true};
     if (!encode_field(&measure, s, from)) {
         e->err = measure.err;
         return false;
@@ -323,7 +325,8 @@ static bool put_unknown(struct encoder *e, const struct ot_wire_place *place, co
     return true;
 }
 
-static bool encode_tags(struct encoder *e, const struct ot_wire_program *program, const uint8_t *record, const struct ot_wire_place *place)
+static bool encode_tags(
+    struct encoder *e, const struct ot_wire_program *program, const uint8_t *record, const struct ot_wire_place *place)
 {
     const struct ot_wire_struct *type = &e->message->structs[program->struct_index];
     const struct ot_wire_tags *tags = tags_of(type, record);
@@ -347,10 +350,10 @@ static bool encode_tags(struct encoder *e, const struct ot_wire_program *program
                 return false;
             }
         }
-        if ((present >> i & 1) && !put_tagged(e, &(struct source){ program, &ops[i], place }, record + ops[i].offset)) {
+        if ((present >> i & 1) && !put_tagged(e, &(struct source){program, &ops[i], place}, record + ops[i].offset)) {
             return false;
         }
-        last = tag;            /* whether written or not: the number is taken */
+        last = tag; /* whether written or not: the number is taken */
     }
     for (; unknown < tags->count; last = tags->items[unknown++].tag) {
         if (!put_unknown(e, place, &tags->items[unknown], last)) {
@@ -362,7 +365,8 @@ static bool encode_tags(struct encoder *e, const struct ot_wire_program *program
 
 /* ---- structs again */
 
-static bool check_absent(struct encoder *e, const struct ot_wire_program *program, const uint8_t *record, const struct ot_wire_place *place)
+static bool check_absent(
+    struct encoder *e, const struct ot_wire_program *program, const uint8_t *record, const struct ot_wire_place *place)
 {
     const struct ot_wire_struct *type = &e->message->structs[program->struct_index];
     for (uint32_t i = 0; i < program->absent_count; i++) {
@@ -379,12 +383,13 @@ static bool check_absent(struct encoder *e, const struct ot_wire_program *progra
     return true;
 }
 
-static bool encode_struct(struct encoder *e, const struct ot_wire_program *program, const uint8_t *record, const struct ot_wire_place *place)
+static bool encode_struct(
+    struct encoder *e, const struct ot_wire_program *program, const uint8_t *record, const struct ot_wire_place *place)
 {
     if (!check_absent(e, program, record, place)) {
         return false;
     }
-    struct source s = { program, e->message->ops + program->op_first, place };
+    struct source s = {program, e->message->ops + program->op_first, place};
     const struct ot_wire_op *end = s.op + program->plain_count;
     for (; s.op < end; s.op++) {
         if (!encode_field(e, &s, record + s.op->offset)) {
@@ -399,19 +404,25 @@ static void encode_message(struct encoder *e, int16_t version, const void *in)
     const struct ot_wire_program *program = ot_wire_program_of(e->message, version);
     if (program == NULL) {
         e->err = OT_ERR_UNSUPPORTED_VERSION;
-        (void)fail(e, NULL, NULL, "%s has versions %d to %d, not %d", e->message->name, e->message->version_min, e->message->version_max, version);
+        (void)fail(e, NULL, NULL, "%s has versions %d to %d, not %d", e->message->name, e->message->version_min,
+            e->message->version_max, version);
         return;
     }
     (void)encode_struct(e, program, in, NULL);
 }
 
-enum ot_err ot_wire_encode(const struct ot_wire_message *message, int16_t version, const void *in,
-    struct ot_writer *out, struct ot_wire_splices *splices)
+enum ot_err ot_wire_encode(
+    const struct ot_wire_message *message, int16_t version, const void *in, struct ot_writer *out, struct ot_wire_splices *splices)
 {
     if (out->err != OT_OK && out->err != OT_ERR_TOO_LARGE) {
         return out->err;
     }
-    struct encoder e = { .at = out->at, .end = out->err == OT_OK ? out->end : out->at, .needed = out->needed, .message = message, .splices = splices, .measuring = out->start == NULL };
+    struct encoder e = {.at = out->at,
+        .end = out->err == OT_OK ? out->end : out->at,
+        .needed = out->needed,
+        .message = message,
+        .splices = splices,
+        .measuring = out->start == NULL};
     encode_message(&e, version, in);
     if (e.err != OT_OK) {
         out->err = e.err;
@@ -428,14 +439,15 @@ enum ot_err ot_wire_encode(const struct ot_wire_message *message, int16_t versio
 
 size_t ot_wire_size(const struct ot_wire_message *message, int16_t version, const void *in)
 {
-    struct encoder e = { .message = message, .measuring = true };
+    struct encoder e = {.message = message, .measuring = true};
     encode_message(&e, version, in);
     return e.err == OT_OK ? e.needed : 0;
 }
 
-enum ot_err ot_wire_encode_check(const struct ot_wire_message *message, int16_t version, const void *in, struct ot_wire_error *error)
+enum ot_err ot_wire_encode_check(
+    const struct ot_wire_message *message, int16_t version, const void *in, struct ot_wire_error *error)
 {
-    struct encoder e = { .message = message, .measuring = true, .error = error };
+    struct encoder e = {.message = message, .measuring = true, .error = error};
     encode_message(&e, version, in);
     return e.err;
 }

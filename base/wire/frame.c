@@ -44,7 +44,8 @@ int16_t ot_api_response_header_version(const struct ot_api *api, int16_t version
 
 /* ---- requests and responses */
 
-__attribute__((cold, format(printf, 3, 4))) static enum ot_err refuse(struct ot_wire_error *error, enum ot_err err, const char *format, ...)
+__attribute__((cold, format(printf, 3, 4))) static enum ot_err refuse(
+    struct ot_wire_error *error, enum ot_err err, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -53,9 +54,10 @@ __attribute__((cold, format(printf, 3, 4))) static enum ot_err refuse(struct ot_
     return err;
 }
 
-enum ot_err ot_wire_request_header_decode(struct ot_reader *in, struct ot_arena *arena, struct ot_wire_request_header *out, struct ot_wire_error *error)
+enum ot_err ot_wire_request_header_decode(
+    struct ot_reader *in, struct ot_arena *arena, struct ot_wire_request_header *out, struct ot_wire_error *error)
 {
-    *out = (struct ot_wire_request_header){ .client_id.null = true };
+    *out = (struct ot_wire_request_header){.client_id.null = true};
     if (ot_reader_left(in) < 8) {
         ot_reader_fail(in, OT_ERR_SHORT);
         return refuse(error, OT_ERR_SHORT, "%zu bytes are no request header", ot_reader_left(in));
@@ -78,15 +80,17 @@ enum ot_err ot_wire_request_header_decode(struct ot_reader *in, struct ot_arena 
 
 enum ot_err ot_wire_request_header_encode(const struct ot_wire_request_header *in, struct ot_writer *out)
 {
-    struct ot_request_header header = {
-        .request_api_key = in->api->key, .request_api_version = in->version, .correlation_id = in->correlation_id, .client_id = in->client_id, ._tags = in->tags
-    };
+    struct ot_request_header header = {.request_api_key = in->api->key,
+        .request_api_version = in->version,
+        .correlation_id = in->correlation_id,
+        .client_id = in->client_id,
+        ._tags = in->tags};
     return ot_request_header_encode(&header, ot_api_request_header_version(in->api, in->version), out);
 }
 
 enum ot_err ot_wire_response_header_encode(const struct ot_api *api, int16_t version, int32_t correlation_id, struct ot_writer *out)
 {
-    struct ot_response_header header = { .correlation_id = correlation_id };
+    struct ot_response_header header = {.correlation_id = correlation_id};
     return ot_response_header_encode(&header, ot_api_response_header_version(api, version), out);
 }
 
@@ -151,12 +155,13 @@ enum ot_err ot_wire_framed_decode(const struct ot_wire_message *message, struct 
     }
     if (api != message->api) {
         ot_reader_fail(in, OT_ERR_MISMATCH);
-        return refuse(error, OT_ERR_MISMATCH, "record type %lld is not that of %s, %d", (long long)api, message->name, message->api);
+        return refuse(
+            error, OT_ERR_MISMATCH, "record type %lld is not that of %s, %d", (long long)api, message->name, message->api);
     }
     if (version < message->version_min || version > message->version_max) {
         ot_reader_fail(in, OT_ERR_UNSUPPORTED_VERSION);
-        return refuse(error, OT_ERR_UNSUPPORTED_VERSION, "%s has versions %d to %d, not %lld", message->name, message->version_min, message->version_max,
-            (long long)version);
+        return refuse(error, OT_ERR_UNSUPPORTED_VERSION, "%s has versions %d to %d, not %lld", message->name, message->version_min,
+            message->version_max, (long long)version);
     }
     *version_out = (int16_t)version;
     return ot_wire_decode_all(message, (int16_t)version, in, arena, out, error);

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#define ROUNDS 7
-#define TURNS 20000
+#define ROUNDS         7
+#define TURNS          20000
 #define PARTITIONS_MAX 1000
 
 static uint8_t wire[1 << 20], again[1 << 20], memory[1 << 20];
@@ -46,7 +46,7 @@ static void measure(const char *what, const struct ot_wire_message *message, int
 {
     size_t bytes = encode(message, version, record, wire, sizeof wire);
     void *copy = malloc(message->structs[message->root].bytes);
-    double best[2] = { 1e18, 1e18 };
+    double best[2] = {1e18, 1e18};
     for (int round = 0; round < ROUNDS; round++) {
         int64_t start = now_ns();
         for (int i = 0; i < turns; i++) {
@@ -56,7 +56,7 @@ static void measure(const char *what, const struct ot_wire_message *message, int
         for (int i = 0; i < turns; i++) {
             (void)encode(message, version, copy, again, sizeof again);
         }
-        double took[2] = { (double)(middle - start) / turns, (double)(now_ns() - middle) / turns };
+        double took[2] = {(double)(middle - start) / turns, (double)(now_ns() - middle) / turns};
         for (int i = 0; i < 2; i++) {
             best[i] = took[i] < best[i] ? took[i] : best[i];
         }
@@ -68,8 +68,8 @@ static void measure(const char *what, const struct ot_wire_message *message, int
 static void measure_produce(void)
 {
     static uint8_t records[100];
-    struct ot_produce_request_partition_produce_data partition = { .records = { records, sizeof records, false } };
-    struct ot_produce_request_topic_produce_data topic = { .name = ot_str_of("orders"), .partition_data = { &partition, 1 } };
+    struct ot_produce_request_partition_produce_data partition = {.records = {records, sizeof records, false}};
+    struct ot_produce_request_topic_produce_data topic = {.name = ot_str_of("orders"), .partition_data = {&partition, 1}};
     struct ot_produce_request request;
     ot_produce_request_defaults(&request);
     request.acks = -1;
@@ -82,7 +82,7 @@ static void measure_produce(void)
     struct ot_produce_response_partition_produce_response answer;
     ot_produce_response_partition_produce_response_defaults(&answer);
     answer.base_offset = 41;
-    struct ot_produce_response_topic_produce_response topic_answer = { .topic_id.bytes[0] = 7, .partition_responses = { &answer, 1 } };
+    struct ot_produce_response_topic_produce_response topic_answer = {.topic_id.bytes[0] = 7, .partition_responses = {&answer, 1}};
     struct ot_produce_response response;
     ot_produce_response_defaults(&response);
     response.responses.items = &topic_answer;
@@ -104,16 +104,16 @@ static void measure_fetch(int32_t partitions)
         fetched[i].partition_index = i;
         fetched[i].high_watermark = fetched[i].last_stable_offset = 5;
         fetched[i].aborted_transactions.count = -1;
-        fetched[i].records = (struct ot_blob){ wire, 0, false };
+        fetched[i].records = (struct ot_blob){wire, 0, false};
     }
-    struct ot_fetch_request_fetch_topic topic = { .topic_id.bytes[0] = 7, .partitions = { asked, partitions } };
+    struct ot_fetch_request_fetch_topic topic = {.topic_id.bytes[0] = 7, .partitions = {asked, partitions}};
     struct ot_fetch_request request;
     ot_fetch_request_defaults(&request);
     request.topics.items = &topic;
     request.topics.count = 1;
     (void)snprintf(what, sizeof what, "fetch_request_v17_%d_partitions", partitions);
     measure(what, &ot_fetch_request_message, 17, &request, TURNS * 10 / partitions);
-    struct ot_fetch_response_fetchable_topic_response topic_answer = { .topic_id.bytes[0] = 7, .partitions = { fetched, partitions } };
+    struct ot_fetch_response_fetchable_topic_response topic_answer = {.topic_id.bytes[0] = 7, .partitions = {fetched, partitions}};
     struct ot_fetch_response response;
     ot_fetch_response_defaults(&response);
     response.responses.items = &topic_answer;

@@ -71,7 +71,8 @@ static void fuzz_request(struct ot_reader *reader)
     struct ot_wire_error error;
     struct ot_wire_request_header header;
     ot_arena_init(&arena, ARENA_BYTES);
-    if (ot_wire_request_header_decode(reader, &arena, &header, &error) == OT_OK && ot_api_serves(header.api, header.version, true)) {
+    if (ot_wire_request_header_decode(reader, &arena, &header, &error) == OT_OK &&
+        ot_api_serves(header.api, header.version, true)) {
         fuzz_message(header.api->request, header.version, false, reader);
     }
     ot_arena_free(&arena);
@@ -84,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     }
     const struct ot_wire_message *message = ot_wire_messages[ot_load_u16(data) % ot_wire_message_count];
     int16_t version = (int16_t)(message->version_min + data[2] % (message->version_max - message->version_min + 1));
-    uint8_t *copy = malloc(bytes - 4 + 1);        /* ends where the input ends: a byte read past it is seen */
+    uint8_t *copy = malloc(bytes - 4 + 1); /* ends where the input ends: a byte read past it is seen */
     memcpy(copy + 1, data + 4, bytes - 4);
     struct ot_reader reader = ot_reader_over(copy + 1, bytes - 4);
     switch (data[3] % 3) {

@@ -9,7 +9,10 @@ struct walk {
     struct wire_json_why *why;
     char path[160];
 };
-struct array { void *items; int32_t count; };
+struct array {
+    void *items;
+    int32_t count;
+};
 
 static bool equal_struct(struct walk *w, uint16_t program, const uint8_t *record, json_t *object);
 static bool build_struct(struct walk *w, uint16_t program, uint8_t *record, json_t *object);
@@ -54,7 +57,8 @@ bool wire_json_base64(const char *text, size_t text_bytes, struct ot_arena *aren
     for (size_t i = 0; i < text_bytes; i += 4) {
         bool last = i + 4 == text_bytes;
         int pad = last && text[i + 2] == '=' ? 2 : last && text[i + 3] == '=' ? 1 : 0;
-        int d[4] = { base64_digit(text[i]), base64_digit(text[i + 1]), pad > 1 ? 0 : base64_digit(text[i + 2]), pad > 0 ? 0 : base64_digit(text[i + 3]) };
+        int d[4] = {base64_digit(text[i]), base64_digit(text[i + 1]), pad > 1 ? 0 : base64_digit(text[i + 2]),
+            pad > 0 ? 0 : base64_digit(text[i + 3])};
         if (d[0] < 0 || d[1] < 0 || d[2] < 0 || d[3] < 0 || (pad == 2 && text[i + 3] != '=')) {
             return false;
         }
@@ -63,7 +67,7 @@ bool wire_json_base64(const char *text, size_t text_bytes, struct ot_arena *aren
             data[bytes++] = (uint8_t)(bits >> (16 - 8 * j));
         }
     }
-    *out = (struct ot_blob){ data, bytes, false };
+    *out = (struct ot_blob){data, bytes, false};
     return true;
 }
 
@@ -98,7 +102,8 @@ static int64_t integer_at(const struct ot_wire_field *field, const void *at)
 static bool blob_is(struct walk *w, const struct ot_blob *blob, json_t *value)
 {
     struct ot_blob expected;
-    return !blob->null && json_is_string(value) && wire_json_base64(json_string_value(value), json_string_length(value), w->arena, &expected) &&
+    return !blob->null && json_is_string(value) &&
+           wire_json_base64(json_string_value(value), json_string_length(value), w->arena, &expected) &&
            expected.bytes == blob->bytes && memcmp(expected.data, blob->data, blob->bytes) == 0;
 }
 
@@ -112,13 +117,15 @@ static bool equal_primitive(struct walk *w, const struct ot_wire_field *field, c
     case OT_WIRE_F64: same = json_is_number(value) && json_number_value(value) == *(const double *)at; break;
     case OT_WIRE_UUID: {
         struct ot_uuid id;
-        same = json_is_string(value) && ot_uuid_parse(json_string_value(value), json_string_length(value), &id) && ot_uuid_equal(&id, at);
+        same = json_is_string(value) && ot_uuid_parse(json_string_value(value), json_string_length(value), &id) &&
+               ot_uuid_equal(&id, at);
         break;
     }
     case OT_WIRE_STR: {
         const struct ot_str *text = at;
         same = text->null ? json_is_null(value)
-                          : json_is_string(value) && json_string_length(value) == text->bytes && memcmp(json_string_value(value), text->data, text->bytes) == 0;
+                          : json_is_string(value) && json_string_length(value) == text->bytes &&
+                                memcmp(json_string_value(value), text->data, text->bytes) == 0;
         break;
     }
     case OT_WIRE_BYTES:
@@ -128,7 +135,8 @@ static bool equal_primitive(struct walk *w, const struct ot_wire_field *field, c
     return same || wrong(w, "another value than in the JSON");
 }
 
-static bool equal_array(struct walk *w, const struct ot_wire_field *field, uint16_t program, const struct array *array, json_t *value)
+static bool equal_array(
+    struct walk *w, const struct ot_wire_field *field, uint16_t program, const struct array *array, json_t *value)
 {
     if (array->count == -1) {
         return json_is_null(value) || wrong(w, "null, which the JSON is not");
@@ -150,7 +158,8 @@ static bool equal_array(struct walk *w, const struct ot_wire_field *field, uint1
     return true;
 }
 
-static bool equal_field(struct walk *w, const struct ot_wire_field *field, const struct ot_wire_op *op, const uint8_t *record, json_t *value)
+static bool equal_field(
+    struct walk *w, const struct ot_wire_field *field, const struct ot_wire_op *op, const uint8_t *record, json_t *value)
 {
     const void *at = record + field->offset;
     if (field->flags & OT_WIRE_FIELD_ARRAY) {
@@ -175,7 +184,8 @@ static bool equal_tags(struct walk *w, const struct ot_wire_tags *tags, json_t *
     }
     for (int32_t i = 0; i < tags->count; i++) {
         json_t *pair = json_array_get(value, (size_t)i);
-        if (json_integer_value(json_array_get(pair, 0)) != (json_int_t)tags->items[i].tag || !blob_is(w, &tags->items[i].data, json_array_get(pair, 1))) {
+        if (json_integer_value(json_array_get(pair, 0)) != (json_int_t)tags->items[i].tag ||
+            !blob_is(w, &tags->items[i].data, json_array_get(pair, 1))) {
             return wrong(w, "unknown tag %u differs", tags->items[i].tag);
         }
     }
@@ -208,18 +218,20 @@ static bool equal_struct(struct walk *w, uint16_t program_index, const uint8_t *
     if (tags != NULL && type->tags_offset == OT_WIRE_NO_TAGS) {
         return wrong(w, "tags in JSON, none in C");
     }
-    if (type->tags_offset != OT_WIRE_NO_TAGS && !equal_tags(w, (const struct ot_wire_tags *)(const void *)(record + type->tags_offset), tags)) {
+    if (type->tags_offset != OT_WIRE_NO_TAGS &&
+        !equal_tags(w, (const struct ot_wire_tags *)(const void *)(record + type->tags_offset), tags)) {
         return false;
     }
     seen += tags != NULL;
     return json_object_size(object) == seen || wrong(w, "%zu keys in JSON, %zu fields here", json_object_size(object), seen);
 }
 
-bool wire_json_equal(const struct ot_wire_message *message, int16_t version, const void *record, json_t *object, struct wire_json_why *why)
+bool wire_json_equal(
+    const struct ot_wire_message *message, int16_t version, const void *record, json_t *object, struct wire_json_why *why)
 {
     struct ot_arena arena;
     ot_arena_init(&arena, (size_t)64 << 20);
-    struct walk w = { .message = message, .arena = &arena, .why = why };
+    struct walk w = {.message = message, .arena = &arena, .why = why};
     bool same = equal_struct(&w, message->roots[version - message->version_min], record, object);
     ot_arena_free(&arena);
     return same;
@@ -250,14 +262,16 @@ static bool build_primitive(struct walk *w, const struct ot_wire_field *field, v
     case OT_WIRE_BOOL: *(bool *)at = json_is_true(value); return json_is_boolean(value) || wrong(w, "no boolean in JSON");
     case OT_WIRE_F64: *(double *)at = json_number_value(value); return json_is_number(value) || wrong(w, "no number in JSON");
     case OT_WIRE_UUID:
-        return (json_is_string(value) && ot_uuid_parse(json_string_value(value), json_string_length(value), at)) || wrong(w, "no uuid in JSON");
+        return (json_is_string(value) && ot_uuid_parse(json_string_value(value), json_string_length(value), at)) ||
+               wrong(w, "no uuid in JSON");
     case OT_WIRE_STR:
-        *(struct ot_str *)at = (struct ot_str){ json_string_value(value), (uint32_t)json_string_length(value), json_is_null(value) };
+        *(struct ot_str *)at = (struct ot_str){json_string_value(value), (uint32_t)json_string_length(value), json_is_null(value)};
         return json_is_string(value) || json_is_null(value) || wrong(w, "no text in JSON");
     case OT_WIRE_BYTES:
     case OT_WIRE_RECORDS:
-        *(struct ot_blob *)at = (struct ot_blob){ NULL, 0, true };
-        return json_is_null(value) || (json_is_string(value) && wire_json_base64(json_string_value(value), json_string_length(value), w->arena, at)) ||
+        *(struct ot_blob *)at = (struct ot_blob){NULL, 0, true};
+        return json_is_null(value) ||
+               (json_is_string(value) && wire_json_base64(json_string_value(value), json_string_length(value), w->arena, at)) ||
                wrong(w, "no base64 in JSON");
     default: return build_integer(w, field, at, value);
     }
@@ -265,7 +279,7 @@ static bool build_primitive(struct walk *w, const struct ot_wire_field *field, v
 
 static bool build_array(struct walk *w, const struct ot_wire_field *field, uint16_t program, struct array *array, json_t *value)
 {
-    *array = (struct array){ NULL, -1 };
+    *array = (struct array){NULL, -1};
     if (json_is_null(value)) {
         return true;
     }
@@ -288,7 +302,8 @@ static bool build_array(struct walk *w, const struct ot_wire_field *field, uint1
     return true;
 }
 
-static bool build_field(struct walk *w, const struct ot_wire_field *field, const struct ot_wire_op *op, uint8_t *record, json_t *value)
+static bool build_field(
+    struct walk *w, const struct ot_wire_field *field, const struct ot_wire_op *op, uint8_t *record, json_t *value)
 {
     uint8_t *at = record + field->offset;
     if (field->flags & OT_WIRE_FIELD_ARRAY) {
@@ -312,7 +327,8 @@ static bool build_tags(struct walk *w, struct ot_wire_tags *tags, json_t *value)
     for (int32_t i = 0; i < tags->count; i++) {
         json_t *pair = json_array_get(value, (size_t)i), *data = json_array_get(pair, 1);
         tags->items[i].tag = (uint32_t)json_integer_value(json_array_get(pair, 0));
-        if (!json_is_string(data) || !wire_json_base64(json_string_value(data), json_string_length(data), w->arena, &tags->items[i].data)) {
+        if (!json_is_string(data) ||
+            !wire_json_base64(json_string_value(data), json_string_length(data), w->arena, &tags->items[i].data)) {
             return wrong(w, "no base64 in a tag");
         }
     }
@@ -344,6 +360,6 @@ static bool build_struct(struct walk *w, uint16_t program_index, uint8_t *record
 bool wire_json_build(const struct ot_wire_message *message, int16_t version, json_t *object, struct ot_arena *arena, void *out,
     struct wire_json_why *why)
 {
-    struct walk w = { .message = message, .arena = arena, .why = why };
+    struct walk w = {.message = message, .arena = arena, .why = why};
     return build_struct(&w, message->roots[version - message->version_min], out, object);
 }

@@ -7,10 +7,13 @@
 #include "base/wire/codec.h"
 #include <jansson.h>
 
-struct wire_json_why { char text[512]; };
+struct wire_json_why {
+    char text[512];
+};
 
 /* Whether the struct says exactly what the JSON object says: every field of the version, and not one more key. */
-bool wire_json_equal(const struct ot_wire_message *message, int16_t version, const void *record, json_t *object, struct wire_json_why *why);
+bool wire_json_equal(
+    const struct ot_wire_message *message, int16_t version, const void *record, json_t *object, struct wire_json_why *why);
 /* Fill *out from the object; texts borrow from it, the rest lies in the arena. */
 bool wire_json_build(const struct ot_wire_message *message, int16_t version, json_t *object, struct ot_arena *arena, void *out,
     struct wire_json_why *why);

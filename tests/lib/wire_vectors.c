@@ -17,12 +17,16 @@ struct vector {
 
 static bool wrong(struct vector *v, const char *what, const struct ot_wire_error *error)
 {
-    (void)snprintf(v->why->text, sizeof v->why->text, "%s v%d: %s%s%s%s%s", v->message == NULL ? "?" : v->message->name, v->version, what,
-        error == NULL ? "" : " at ", error == NULL ? "" : error->field, error == NULL ? "" : ": ", error == NULL ? "" : error->reason);
+    (void)snprintf(v->why->text, sizeof v->why->text, "%s v%d: %s%s%s%s%s", v->message == NULL ? "?" : v->message->name, v->version,
+        what, error == NULL ? "" : " at ", error == NULL ? "" : error->field, error == NULL ? "" : ": ",
+        error == NULL ? "" : error->reason);
     return false;
 }
 
-static int digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+static int digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
 
 uint8_t *wire_vector_hex(json_t *line, const char *key, size_t *bytes_out)
 {
@@ -42,7 +46,10 @@ uint8_t *wire_vector_hex(json_t *line, const char *key, size_t *bytes_out)
     return bytes;
 }
 
-static size_t record_bytes(const struct vector *v) { return v->message->structs[v->message->root].bytes; }
+static size_t record_bytes(const struct vector *v)
+{
+    return v->message->structs[v->message->root].bytes;
+}
 
 static bool vector_open(struct vector *v)
 {
@@ -72,8 +79,10 @@ static void vector_close(struct vector *v)
 
 static bool check_labels(struct vector *v)
 {
-    static const char *const kinds[] = { "request", "response", "header", "data", "metadata", "coordinator-key", "coordinator-value" };
-    json_t *api = json_object_get(v->line, "api"), *header = json_object_get(v->line, "header"), *type = json_object_get(v->line, "type");
+    static const char *const kinds[] = {
+        "request", "response", "header", "data", "metadata", "coordinator-key", "coordinator-value"};
+    json_t *api = json_object_get(v->line, "api"), *header = json_object_get(v->line, "header"),
+           *type = json_object_get(v->line, "type");
     if (!json_is_string(type) || strcmp(json_string_value(type), kinds[v->message->kind]) != 0) {
         return wrong(v, "another kind", NULL);
     }
@@ -89,7 +98,8 @@ static bool check_labels(struct vector *v)
     const struct ot_api *row = ot_api_find(v->message->api);
     bool request = v->message->kind == OT_WIRE_REQUEST;
     if (row == NULL || (request ? row->request : row->response) != v->message ||
-        json_integer_value(header) != (request ? ot_api_request_header_version(row, v->version) : ot_api_response_header_version(row, v->version))) {
+        json_integer_value(header) !=
+            (request ? ot_api_request_header_version(row, v->version) : ot_api_response_header_version(row, v->version))) {
         return wrong(v, "another header version", NULL);
     }
     return true;
@@ -115,8 +125,8 @@ static bool check_encode(struct vector *v, const void *record, const char *what)
     }
     uint8_t *out = malloc(v->count == 0 ? 1 : v->count);
     struct ot_writer full = ot_writer_over(out, v->count);
-    bool same = bytes == v->count && ot_wire_encode(v->message, v->version, record, &full, NULL) == OT_OK && full.needed == v->count &&
-                (size_t)(full.at - out) == v->count && memcmp(out, v->bytes, v->count) == 0;
+    bool same = bytes == v->count && ot_wire_encode(v->message, v->version, record, &full, NULL) == OT_OK &&
+                full.needed == v->count && (size_t)(full.at - out) == v->count && memcmp(out, v->bytes, v->count) == 0;
     if (same && v->count > 0) {
         out = realloc(out, v->count == 1 ? 1 : v->count - 1);
         struct ot_writer tight = ot_writer_over(out, v->count - 1);
@@ -130,7 +140,8 @@ static bool check_build(struct vector *v)
 {
     void *built = malloc(record_bytes(v));
     memset(built, 0x5a, record_bytes(v));
-    bool good = wire_json_build(v->message, v->version, v->json, &v->arena, built, v->why) && check_encode(v, built, "built from JSON, other bytes");
+    bool good = wire_json_build(v->message, v->version, v->json, &v->arena, built, v->why) &&
+                check_encode(v, built, "built from JSON, other bytes");
     free(built);
     return good;
 }
@@ -140,7 +151,7 @@ static enum ot_err decode_cut(struct vector *v, const uint8_t *bytes, size_t cou
     struct ot_arena arena;
     struct ot_wire_error error;
     int16_t version = -1;
-    uint8_t *copy = malloc(count == 0 ? 1 : count);    /* exactly sized: a sanitizer sees one byte too far */
+    uint8_t *copy = malloc(count == 0 ? 1 : count); /* exactly sized: a sanitizer sees one byte too far */
     memcpy(copy, bytes, count);
     const uint8_t *start = count == 0 ? copy + 1 : copy;
     struct ot_reader in = ot_reader_over(start, count);
@@ -148,7 +159,7 @@ static enum ot_err decode_cut(struct vector *v, const uint8_t *bytes, size_t cou
     enum ot_err err = framed ? ot_wire_framed_decode(v->message, &in, &arena, v->record, &version, &error)
                              : ot_wire_decode_all(v->message, v->version, &in, &arena, v->record, &error);
     if (in.at < start || in.at > start + count || (err != OT_OK && in.err == OT_OK)) {
-        err = OT_OK;           /* out of its bounds, or silent: no refusal */
+        err = OT_OK; /* out of its bounds, or silent: no refusal */
     }
     ot_arena_free(&arena);
     free(copy);
@@ -211,8 +222,9 @@ static bool check_frame(struct vector *v)
 
 bool wire_vector_check(json_t *line, struct wire_json_why *why)
 {
-    struct vector v = { .line = line, .why = why };
-    bool good = vector_open(&v) && check_labels(&v) && check_decode(&v) && check_encode(&v, v.record, "encoded again, other bytes") && check_build(&v) &&
+    struct vector v = {.line = line, .why = why};
+    bool good = vector_open(&v) && check_labels(&v) && check_decode(&v) &&
+                check_encode(&v, v.record, "encoded again, other bytes") && check_build(&v) &&
                 check_prefixes(&v, v.bytes, v.count, false) && check_garbage(&v) && check_frame(&v);
     vector_close(&v);
     return good;
@@ -220,7 +232,7 @@ bool wire_vector_check(json_t *line, struct wire_json_why *why)
 
 bool wire_vector_check_arena(json_t *line, struct wire_json_why *why)
 {
-    struct vector v = { .line = line, .why = why };
+    struct vector v = {.line = line, .why = why};
     bool good = vector_open(&v);
     enum ot_err err = OT_ERR_NO_MEMORY;
     for (size_t bytes = 0; good && err == OT_ERR_NO_MEMORY && bytes < (size_t)4 << 20; bytes += 16) {

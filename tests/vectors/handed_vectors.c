@@ -5,7 +5,7 @@
 
 static bool handed_check(json_t *line, char *why, size_t why_bytes)
 {
-    struct wire_json_why reason = { "" };
+    struct wire_json_why reason = {""};
     bool good = wire_vector_check(line, &reason);
     (void)snprintf(why, why_bytes, "%s", reason.text);
     return good;

@@ -9,9 +9,11 @@
 #include <zlib.h>
 
 #define LINE_BYTES_MAX ((size_t)256 << 20)
-#define SHOWN_MAX 50
+#define SHOWN_MAX      50
 
-struct tally { long passed, failed; };
+struct tally {
+    long passed, failed;
+};
 static struct vectors_of *registered;
 
 void vectors_register(struct vectors_of *of)
@@ -85,7 +87,7 @@ static bool check_file(const char *dir, const char *name, struct tally *total)
     char path[4096];
     (void)snprintf(path, sizeof path, "%s/%s.jsonl.gz", dir, name);
     gzFile in = gzopen(path, "rb");
-    struct tally tally = { 0, 0 };
+    struct tally tally = {0, 0};
     char *text = NULL;
     size_t cap = 0, bytes;
     int more = -1;
@@ -115,7 +117,7 @@ static int is_vectors(const struct dirent *entry)
 
 int main(int count, char **words)
 {
-    struct tally total = { 0, 0 };
+    struct tally total = {0, 0};
     struct dirent **entries = NULL;
     if (count != 2 && count != 3) {
         (void)fprintf(stderr, "usage: vectors_run DIR [NAME]\n");

@@ -13,18 +13,18 @@
 #include <stddef.h>
 
 struct vectors_of {
-    const char *file;          /* without .jsonl.gz */
-    const char *kind;          /* NULL: every line that no other takes */
+    const char *file; /* without .jsonl.gz */
+    const char *kind; /* NULL: every line that no other takes */
     bool (*check)(json_t *line, char *why, size_t why_bytes);
     struct vectors_of *next;
 };
 void vectors_register(struct vectors_of *of);
 
-#define VECTORS_OF_KIND(file_name, kind_name, check_line) \
-    __attribute__((constructor)) static void register_##check_line(void) \
-    { \
-        static struct vectors_of of = { file_name, kind_name, check_line, NULL }; \
-        vectors_register(&of); \
+#define VECTORS_OF_KIND(file_name, kind_name, check_line)                                                                          \
+    __attribute__((constructor)) static void register_##check_line(void)                                                           \
+    {                                                                                                                              \
+        static struct vectors_of of = {file_name, kind_name, check_line, NULL};                                                    \
+        vectors_register(&of);                                                                                                     \
     }
 #define VECTORS_OF(file_name, check_line) VECTORS_OF_KIND(file_name, NULL, check_line)
 

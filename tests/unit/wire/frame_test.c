@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "base/wire/apis.h"
@@ -44,7 +45,7 @@ static int rows(const char *name, int columns, void (*each)(char **column))
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     while (fgets(line, sizeof line, file) != NULL) {
-        char *column[16] = { line };
+        char *column[16] = {line};
         int found = 1;
         line[strcspn(line, "\n")] = '\0';
         for (char *tab = strchr(line, '\t'); tab != NULL && found < 16; tab = strchr(column[found - 1], '\t')) {
@@ -166,7 +167,7 @@ static void features_keep_their_levels(void **state)
     assert_int_equal(ot_feature_level_count, 42);
     assert_string_equal(OT_FEATURE_METADATA_VERSION, "metadata.version");
     assert_int_equal(OT_FEATURE_METADATA_VERSION_MIN, 7);
-    assert_int_equal(OT_FEATURE_METADATA_VERSION_MAX, 33);        /* 34 is not for production */
+    assert_int_equal(OT_FEATURE_METADATA_VERSION_MAX, 33); /* 34 is not for production */
     assert_int_equal(OT_FEATURE_SHARE_VERSION_MAX, 2);
     for (size_t i = 0; i < ot_feature_level_count; i++) {
         bool same = i > 0 && strcmp(ot_feature_levels[i].feature, ot_feature_levels[i - 1].feature) == 0;
@@ -223,14 +224,14 @@ static void request_headers_follow_the_version_of_their_api(void **state)
     (void)state;
     struct ot_wire_request_header header;
     size_t left;
-    const uint8_t plain[] = { 0, 0, 0, 8, 0, 0, 0, 5, 0, 2, 'm', 'e', 77 };            /* Produce 8: no tags */
+    const uint8_t plain[] = {0, 0, 0, 8, 0, 0, 0, 5, 0, 2, 'm', 'e', 77}; /* Produce 8: no tags */
     assert_int_equal(read_header(plain, sizeof plain, &header, &left), OT_OK);
     assert_int_equal(left, 1);
     assert_int_equal(header.api->key, OT_API_PRODUCE);
     assert_int_equal(header.version, 8);
     assert_int_equal(header.correlation_id, 5);
     assert_int_equal(header.client_id.bytes, 2);
-    const uint8_t tagged[] = { 0, 0, 0, 9, 0, 0, 0, 5, 0xff, 0xff, 1, 3, 1, 9, 77 };    /* Produce 9: a tag of somebody's */
+    const uint8_t tagged[] = {0, 0, 0, 9, 0, 0, 0, 5, 0xff, 0xff, 1, 3, 1, 9, 77}; /* Produce 9: a tag of somebody's */
     assert_int_equal(read_header(tagged, sizeof tagged, &header, &left), OT_OK);
     assert_int_equal(left, 1);
     assert_true(header.client_id.null);
@@ -245,17 +246,17 @@ static void a_request_from_the_future_still_has_a_correlation_id(void **state)
     (void)state;
     struct ot_wire_request_header header;
     size_t left;
-    const uint8_t versions[] = { 0, 18, 0, 99, 0, 0, 1, 5, 0, 2, 'm', 'e', 0 };
+    const uint8_t versions[] = {0, 18, 0, 99, 0, 0, 1, 5, 0, 2, 'm', 'e', 0};
     assert_int_equal(read_header(versions, sizeof versions, &header, &left), OT_OK);
     assert_int_equal(header.correlation_id, 261);
     assert_false(ot_api_serves(header.api, header.version, true));
     assert_int_equal(ot_api_response_header_version(header.api, header.version), 0);
-    const uint8_t unknown[] = { 3, 0xe7, 0, 0, 0, 0, 1, 5, 0xff, 0xff };
+    const uint8_t unknown[] = {3, 0xe7, 0, 0, 0, 0, 1, 5, 0xff, 0xff};
     assert_int_equal(read_header(unknown, sizeof unknown, &header, &left), OT_ERR_UNSUPPORTED_VERSION);
     assert_null(header.api);
     assert_int_equal(header.key, 999);
     assert_int_equal(header.correlation_id, 261);
-    const uint8_t reserved[] = { 0, 4, 0, 0, 0, 0, 1, 5, 0xff, 0xff };
+    const uint8_t reserved[] = {0, 4, 0, 0, 0, 0, 1, 5, 0xff, 0xff};
     assert_int_equal(read_header(reserved, sizeof reserved, &header, &left), OT_ERR_UNSUPPORTED_VERSION);
 }
 
@@ -267,7 +268,11 @@ static void headers_are_read_back_as_written(void **state)
         for (int16_t version = api->version_min; version <= api->version_max; version++) {
             uint8_t wire[64];
             struct ot_writer writer = ot_writer_over(wire, sizeof wire);
-            struct ot_wire_request_header header = { .api = api, .version = version, .correlation_id = -7, .client_id = ot_str_of("me") }, again;
+            struct ot_wire_request_header header = {.api = api,
+                                              .version = version,
+                                              .correlation_id = -7,
+                                              .client_id = ot_str_of("me")},
+                                          again;
             assert_int_equal(ot_wire_request_header_encode(&header, &writer), OT_OK);
             struct ot_reader reader = ot_reader_over(wire, (size_t)(writer.at - wire));
             assert_int_equal(ot_wire_request_header_decode(&reader, &arena, &again, &error), OT_OK);
@@ -290,8 +295,13 @@ static void headers_are_read_back_as_written(void **state)
 static void a_record_of_another_type_or_version_is_refused(void **state)
 {
     (void)state;
-    struct ot_offset_commit_key key = { .group = ot_str_of("g"), .topic = ot_str_of("t"), .partition = 3 };
-    union { struct ot_offset_commit_key commit; struct ot_group_metadata_key group; struct ot_group_metadata_value value; struct ot_topic_record topic; } out;
+    struct ot_offset_commit_key key = {.group = ot_str_of("g"), .topic = ot_str_of("t"), .partition = 3};
+    union {
+        struct ot_offset_commit_key commit;
+        struct ot_group_metadata_key group;
+        struct ot_group_metadata_value value;
+        struct ot_topic_record topic;
+    } out;
     uint8_t wire[64];
     int16_t version, type;
     struct ot_writer writer = ot_writer_over(wire, sizeof wire);
@@ -300,17 +310,22 @@ static void a_record_of_another_type_or_version_is_refused(void **state)
     assert_int_equal(ot_wire_frame_peek(OT_WIRE_FRAME_API, &reader, &type), OT_OK);
     assert_int_equal(type, 1);
     assert_int_equal(ot_reader_left(&reader), (size_t)(writer.at - wire));
-    assert_int_equal(ot_wire_framed_decode(&ot_group_metadata_key_message, &reader, &arena, &out, &version, &error), OT_ERR_MISMATCH);
-    const uint8_t future[] = { 0, 99, 0, 0 };
+    assert_int_equal(
+        ot_wire_framed_decode(&ot_group_metadata_key_message, &reader, &arena, &out, &version, &error), OT_ERR_MISMATCH);
+    const uint8_t future[] = {0, 99, 0, 0};
     reader = ot_reader_over(future, sizeof future);
-    assert_int_equal(ot_wire_framed_decode(&ot_group_metadata_value_message, &reader, &arena, &out, &version, &error), OT_ERR_UNSUPPORTED_VERSION);
-    const uint8_t other_format[] = { 2, 2, 0, 0 }, wide[] = { 1, 2, 0x80, 0x80, 0x04, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 },
-                  wide_type[] = { 1, 0x82, 0x80, 0x04, 0, 0 };
+    assert_int_equal(ot_wire_framed_decode(&ot_group_metadata_value_message, &reader, &arena, &out, &version, &error),
+        OT_ERR_UNSUPPORTED_VERSION);
+    const uint8_t other_format[] = {2, 2, 0, 0},
+                  wide[] = {1, 2, 0x80, 0x80, 0x04, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+                  wide_type[] = {1, 0x82, 0x80, 0x04, 0, 0};
     reader = ot_reader_over(other_format, sizeof other_format);
-    assert_int_equal(ot_wire_framed_decode(&ot_topic_record_message, &reader, &arena, &out, &version, &error), OT_ERR_UNSUPPORTED_VERSION);
-    reader = ot_reader_over(wide, sizeof wide);        /* 65536 is no version: it must not wrap to 0 */
-    assert_int_equal(ot_wire_framed_decode(&ot_topic_record_message, &reader, &arena, &out, &version, &error), OT_ERR_UNSUPPORTED_VERSION);
-    reader = ot_reader_over(wide_type, sizeof wide_type);        /* 65538 is not record type 2 */
+    assert_int_equal(
+        ot_wire_framed_decode(&ot_topic_record_message, &reader, &arena, &out, &version, &error), OT_ERR_UNSUPPORTED_VERSION);
+    reader = ot_reader_over(wide, sizeof wide); /* 65536 is no version: it must not wrap to 0 */
+    assert_int_equal(
+        ot_wire_framed_decode(&ot_topic_record_message, &reader, &arena, &out, &version, &error), OT_ERR_UNSUPPORTED_VERSION);
+    reader = ot_reader_over(wide_type, sizeof wide_type); /* 65538 is not record type 2 */
     assert_int_equal(ot_wire_frame_peek(OT_WIRE_FRAME_METADATA, &reader, &type), OT_ERR_MALFORMED);
     assert_int_equal(ot_wire_framed_decode(&ot_topic_record_message, &reader, &arena, &out, &version, &error), OT_ERR_MISMATCH);
 }

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "vectors.h"
@@ -10,14 +11,14 @@
 
 static void check(void *arg, int line, json_t *object)
 {
-    struct wire_json_why why = { "" };
+    struct wire_json_why why = {""};
     (void)arg;
     if (!wire_vector_check(object, &why)) fail_msg("line %d: %s", line, why.text);
 }
 
 static void check_arena(void *arg, int line, json_t *object)
 {
-    struct wire_json_why why = { "" };
+    struct wire_json_why why = {""};
     (void)arg;
     if (!wire_vector_check_arena(object, &why)) fail_msg("line %d: %s", line, why.text);
 }
