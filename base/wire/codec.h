@@ -3,13 +3,13 @@
  * A message has a generated header, `base/wire/fetch_response.h`, with its structs and thin typed wrappers over the functions
  * below; include that. What a schema says and how it becomes C is in docs/wire.md.
  *
- * shape   string: struct ot_str; bytes, records: struct ot_blob; array: { items, count }, count -1 is null; a structure that may be null: const
- *         pointer; other structures in place. A struct that is to be written starts with X_defaults(&x) (all zero is not the default).
- *         Texts are not checked for UTF-8.
- * owner   after decoding texts and bytes point into the input, arrays and pointed-to structs into the arena: both must outlive the struct.
- *         Encoding borrows everything until it returns.
- * bounds  a length or count is checked against the bytes left and the decode limits before anything is allocated for it; the arena's cap
- *         bounds the sum. A failed decode leaves `out` in an unspecified state that owns nothing.
+ * shape   string: struct ot_str; bytes, records: struct ot_blob; array: { items, count }, count -1 is null; a structure that
+ *         may be null: const pointer; other structures in place. A struct that is to be written starts with X_defaults(&x)
+ *         (all zero is not the default). Texts are not checked for UTF-8.
+ * owner   after decoding texts and bytes point into the input, arrays and pointed-to structs into the arena: both must
+ *         outlive the struct. Encoding borrows everything until it returns.
+ * bounds  a length or count is checked against the bytes left and the decode limits before anything is allocated for it; the
+ *         arena's cap bounds the sum. A failed decode leaves `out` in an unspecified state that owns nothing.
  * thread  no state; any thread. */
 #ifndef OT_WIRE_CODEC_H
 #define OT_WIRE_CODEC_H
@@ -73,15 +73,17 @@ struct ot_wire_tags {
     int32_t count;
 };
 
-/* Where decoding or encoding failed: "topicData[3].partitionData[0].records" and "length 500, but 12 bytes left". Zero-terminated. */
+/* Where decoding or encoding failed: "topicData[3].partitionData[0].records" and "length 500, but 12 bytes left".
+ * Zero-terminated. */
 struct ot_wire_error {
     char field[160];
     char reason[96];
 };
 
-/* Records that are not in memory. A `records` field with data == NULL and bytes > 0 is a promise: encoding writes only its length and notes
- * here where the bytes belong. The caller sends the output up to `pos`, then `bytes` from elsewhere, and so on; the rest of the output follows.
- * `field` is the address of the struct's blob: OT_CONTAINER leads back to its partition. Splices are in output order. */
+/* Records that are not in memory. A `records` field with data == NULL and bytes > 0 is a promise: encoding writes only its
+ * length and notes here where the bytes belong. The caller sends the output up to `pos`, then `bytes` from elsewhere, and so
+ * on; the rest of the output follows. `field` is the address of the struct's blob: OT_CONTAINER leads back to its partition.
+ * Splices are in output order. */
 struct ot_wire_splice {
     size_t pos;
     uint32_t bytes;
@@ -226,9 +228,9 @@ void ot_wire_set_struct_defaults(const struct ot_wire_message *message, uint16_t
 
 /* Read one message; what follows it stays in the reader. Fields that the version does not have get their defaults.
  *
- * errors  UNSUPPORTED_VERSION; SHORT: the input ends too early; MALFORMED: null where none may be, a negative length, tags out of order, bytes left
- *         in a tagged field; TOO_LARGE: more elements or tags than the decode limits allow; NO_MEMORY: the arena is at its cap. The reader is
- *         marked with the error too. error may be NULL.
+ * errors  UNSUPPORTED_VERSION; SHORT: the input ends too early; MALFORMED: null where none may be, a negative length, tags
+ *         out of order, bytes left in a tagged field; TOO_LARGE: more elements or tags than the decode limits allow;
+ *         NO_MEMORY: the arena is at its cap. The reader is marked with the error too. error may be NULL.
  * Pointed-to structs that are default but absent point to constants. */
 OT_MUST_CHECK enum ot_err ot_wire_decode(const struct ot_wire_message *message, int16_t version, struct ot_reader *in,
     struct ot_arena *arena, void *out, struct ot_wire_error *error);
@@ -238,10 +240,11 @@ OT_MUST_CHECK enum ot_err ot_wire_decode_all(const struct ot_wire_message *messa
 
 /* Write one message.
  *
- * errors  UNSUPPORTED_VERSION: the version does not exist, or lacks a field that holds something else than its default and may not be dropped, or
- *         cannot say null there, or has no unknown tags; MALFORMED: a text above 32767 bytes, unknown tags out of order or of a number that is known,
- *         a promise of records without splices; TOO_LARGE: the writer or the splice list is full (needed says how much the writer lacks).
- *         After an error what was written means nothing. A writer over NULL measures: needed grows, no splice is noted.
+ * errors  UNSUPPORTED_VERSION: the version does not exist, or lacks a field that holds something else than its default and
+ *         may not be dropped, or cannot say null there, or has no unknown tags; MALFORMED: a text above 32767 bytes, unknown
+ *         tags out of order or of a number that is known, a promise of records without splices; TOO_LARGE: the writer or the
+ *         splice list is full (needed says how much the writer lacks). After an error what was written means nothing. A
+ *         writer over NULL measures: needed grows, no splice is noted.
  * splices may be NULL where no records are promised. */
 OT_MUST_CHECK enum ot_err ot_wire_encode(
     const struct ot_wire_message *message, int16_t version, const void *in, struct ot_writer *out, struct ot_wire_splices *splices);

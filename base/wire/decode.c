@@ -1,7 +1,8 @@
 /* Reading messages by their programs.
  *
- * Nothing here trusts a byte: every read looks at the bytes left first, a length must fit into them, and an array is allocated only when its
- * elements could all be there (count times the least bytes of one element). Depth is the schema's, which the generator keeps finite. */
+ * Nothing here trusts a byte: every read looks at the bytes left first, a length must fit into them, and an array is
+ * allocated only when its elements could all be there (count times the least bytes of one element). Depth is the schema's,
+ * which the generator keeps finite. */
 #include "base/wire/internal.h"
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Writing messages by their programs. Measuring is writing with no room: one pass of code serves both, so that sizes cannot disagree. */
+/* Writing messages by their programs. Measuring is writing with no room: one pass of code serves both, so that sizes cannot
+ * disagree. */
 #include "base/wire/internal.h"
 #include <string.h>
 

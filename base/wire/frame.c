@@ -125,7 +125,8 @@ enum ot_err ot_wire_framed_encode(const struct ot_wire_message *message, int16_t
     return ot_wire_encode(message, version, in, out, NULL);
 }
 
-/* Reads the prefix. *api_out is the record type where the prefix has one, *version_out the version where it has one; else untouched. */
+/* Reads the prefix. *api_out is the record type where the prefix has one, *version_out the version where it has one; else
+ * untouched. */
 static enum ot_err read_prefix(enum ot_wire_frame frame, struct ot_reader *in, int64_t *api_out, int64_t *version_out)
 {
     switch (frame) {

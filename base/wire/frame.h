@@ -6,7 +6,8 @@
  *   VERSION   int16 version | message                             values of coordinator records, versioned data
  *   METADATA  uvarint 1 | uvarint record type | uvarint version | message
  *
- * The response of ApiVersions never has tags in its header: a client that asks in a version we do not know must be able to read the answer. */
+ * The response of ApiVersions never has tags in its header: a client that asks in a version we do not know must be able to
+ * read the answer. */
 #ifndef OT_WIRE_FRAME_H
 #define OT_WIRE_FRAME_H
 
@@ -50,8 +51,9 @@ struct ot_wire_request_header {
     struct ot_str client_id; /* borrowed */
     struct ot_wire_tags tags;
 };
-/* Reads the header and leaves the reader at the body. UNSUPPORTED_VERSION: the key is unknown (api NULL); key, version and correlation id are
- * filled whenever 8 bytes were there. A known key in a version that is not served is not an error here: ask ot_api_serves. */
+/* Reads the header and leaves the reader at the body. UNSUPPORTED_VERSION: the key is unknown (api NULL); key, version and
+ * correlation id are filled whenever 8 bytes were there. A known key in a version that is not served is not an error here:
+ * ask ot_api_serves. */
 OT_MUST_CHECK enum ot_err ot_wire_request_header_decode(
     struct ot_reader *in, struct ot_arena *arena, struct ot_wire_request_header *out, struct ot_wire_error *error);
 OT_MUST_CHECK enum ot_err ot_wire_request_header_encode(const struct ot_wire_request_header *in, struct ot_writer *out);
@@ -67,8 +69,8 @@ size_t ot_wire_response_header_bytes(const struct ot_api *api, int16_t version);
 /* With the prefix that message->frame names. A message without one is written bare. */
 OT_MUST_CHECK enum ot_err ot_wire_framed_encode(
     const struct ot_wire_message *message, int16_t version, const void *in, struct ot_writer *out);
-/* Refuses another record type (MISMATCH), a version that is not known (UNSUPPORTED_VERSION) and bytes left over. Keys have no version in front:
- * they are read in their only one. A message with frame NONE cannot be read this way (MALFORMED). */
+/* Refuses another record type (MISMATCH), a version that is not known (UNSUPPORTED_VERSION) and bytes left over. Keys have no
+ * version in front: they are read in their only one. A message with frame NONE cannot be read this way (MALFORMED). */
 OT_MUST_CHECK enum ot_err ot_wire_framed_decode(const struct ot_wire_message *message, struct ot_reader *in, struct ot_arena *arena,
     void *out, int16_t *version_out, struct ot_wire_error *error);
 /* The record type (API, METADATA) or the version (VERSION) in front, without moving the reader. */

@@ -1,5 +1,6 @@
-/* Any message, any version, from any bytes: two bytes choose the message, one the version, one the way, the rest is the input. What decodes must
- * encode, and the encoded bytes must decode to the same bytes again: sizes agree with what is written, and a frame keeps version and type. */
+/* Any message, any version, from any bytes: two bytes choose the message, one the version, one the way, the rest is the
+ * input. What decodes must encode, and the encoded bytes must decode to the same bytes again: sizes agree with what is
+ * written, and a frame keeps version and type. */
 #include "base/wire/frame.h"
 #include "base/wire/messages.h"
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #include "wire_json.h"
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -107,6 +108,19 @@ static bool blob_is(struct walk *w, const struct ot_blob *blob, json_t *value)
            expected.bytes == blob->bytes && memcmp(expected.data, blob->data, blob->bytes) == 0;
 }
 
+/* JSON has no numbers for these three: they come as texts. */
+static bool real_of(json_t *value, double *out)
+{
+    const char *text = json_string_value(value);
+    if (text == NULL) {
+        *out = json_number_value(value);
+        return json_is_number(value);
+    }
+    bool nan = strcmp(text, "NaN") == 0, positive = strcmp(text, "Infinity") == 0, negative = strcmp(text, "-Infinity") == 0;
+    *out = nan ? (double)NAN : positive ? (double)INFINITY : -(double)INFINITY;
+    return nan || positive || negative;
+}
+
 /* ---- comparing */
 
 static bool equal_primitive(struct walk *w, const struct ot_wire_field *field, const void *at, json_t *value)
@@ -114,7 +128,11 @@ static bool equal_primitive(struct walk *w, const struct ot_wire_field *field, c
     bool same;
     switch ((enum ot_wire_type)field->type) {
     case OT_WIRE_BOOL: same = json_is_boolean(value) && json_is_true(value) == *(const bool *)at; break;
-    case OT_WIRE_F64: same = json_is_number(value) && json_number_value(value) == *(const double *)at; break;
+    case OT_WIRE_F64: {
+        double real;
+        same = real_of(value, &real) && (isnan(real) ? isnan(*(const double *)at) != 0 : real == *(const double *)at);
+        break;
+    }
     case OT_WIRE_UUID: {
         struct ot_uuid id;
         same = json_is_string(value) && ot_uuid_parse(json_string_value(value), json_string_length(value), &id) &&
@@ -260,7 +278,7 @@ static bool build_primitive(struct walk *w, const struct ot_wire_field *field, v
 {
     switch ((enum ot_wire_type)field->type) {
     case OT_WIRE_BOOL: *(bool *)at = json_is_true(value); return json_is_boolean(value) || wrong(w, "no boolean in JSON");
-    case OT_WIRE_F64: *(double *)at = json_number_value(value); return json_is_number(value) || wrong(w, "no number in JSON");
+    case OT_WIRE_F64: return real_of(value, at) || wrong(w, "no number in JSON");
     case OT_WIRE_UUID:
         return (json_is_string(value) && ot_uuid_parse(json_string_value(value), json_string_length(value), at)) ||
                wrong(w, "no uuid in JSON");

@@ -1,6 +1,6 @@
-/* Messages against JSON, for tests: any message, driven by its descriptor. JSON is that of the golden vectors: field names with the first letter
- * in lower case, bytes and records in base64, uuids in URL-safe base64, tagged fields at their default absent, `_tags` as [[tag, base64], ...].
- * why gets the path and what is wrong; it may be shared by consecutive calls. */
+/* Messages against JSON, for tests: any message, driven by its descriptor. JSON is that of the golden vectors: field names
+ * with the first letter in lower case, bytes and records in base64, uuids in URL-safe base64, tagged fields at their default
+ * absent, `_tags` as [[tag, base64], ...]. why gets the path and what is wrong; it may be shared by consecutive calls. */
 #ifndef OT_TESTS_WIRE_JSON_H
 #define OT_TESTS_WIRE_JSON_H
 

@@ -1,6 +1,6 @@
-/* vectors_run DIR [NAME]: check every line of each NAME.jsonl.gz in DIR (only of that NAME when one is given). Failures go to stderr, a line each
- * (the first 50 of a file); then a count for each file, and last 'N passed, N failed'. Exit 0: all passed; 1: some failed; 2: nothing to check, or
- * not readable. */
+/* vectors_run DIR [NAME]: check every line of each NAME.jsonl.gz in DIR (only of that NAME when one is given). Failures go to
+ * stderr, a line each (the first 50 of a file); then a count for each file, and last 'N passed, N failed'. Exit 0: all
+ * passed; 1: some failed; 2: nothing to check, or not readable. */
 #include "vectors_run.h"
 #include <dirent.h>
 #include <stdio.h>

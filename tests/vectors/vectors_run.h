@@ -1,10 +1,10 @@
 /* A file of golden vectors and the check of one of its lines. In NAME_vectors.c:
  *
- *   static bool check(json_t *line, char *why, size_t why_bytes) { ... }       false: why says what is wrong; one line, no line break
- *   VECTORS_OF("misc", check)                                                    the file is misc.jsonl.gz
+ *   static bool check(json_t *line, char *why, size_t why_bytes) { ... }    false: why says what is wrong, without line breaks
+ *   VECTORS_OF("misc", check)                                                 the file is misc.jsonl.gz
  *
- * Several checks may share a file when `kind` tells their lines apart: VECTORS_OF_KIND("misc", "murmur2", check) takes only those. A line that
- * nobody takes counts as failed. Checks link engine, coordinator, wire and base. */
+ * Several checks may share a file when `kind` tells their lines apart: VECTORS_OF_KIND("misc", "murmur2", check) takes only
+ * those. A line that nobody takes counts as failed. Checks link engine, coordinator, wire and base. */
 #ifndef OT_TESTS_VECTORS_RUN_H
 #define OT_TESTS_VECTORS_RUN_H
 
