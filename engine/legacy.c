@@ -71,7 +71,7 @@ static bool inner_prefix(struct eng_record_iter *iter, int64_t *offset, int32_t 
 
 static enum ot_err wrapper_begin(struct eng_record_iter *iter, const struct entry *wrapper)
 {
-    iter->at = iter->end = NULL;
+    iter->at = iter->end = iter->data;
     iter->ended = false;
     return eng_decode_begin(iter->decode, iter->info.codec, wrapper->value.data, wrapper->value.bytes, iter->info.magic == 0);
 }

@@ -23,13 +23,18 @@ static bool feed_refill(struct eng_record_iter *iter)
     if (!iter->compressed || iter->ended) {
         return false;
     }
-    enum ot_err err = eng_decode_next(iter->decode, &iter->at, &got);
+    const uint8_t *chunk = NULL;
+    enum ot_err err = eng_decode_next(iter->decode, &chunk, &got);
     if (err != OT_OK) {
         return eng_feed_fail(iter, err);
     }
-    iter->ended = got == 0;
-    iter->end = iter->at + got;
-    return got > 0;
+    if (got == 0) {
+        iter->ended = true;
+        return false;
+    }
+    iter->at = chunk;
+    iter->end = chunk + got;
+    return true;
 }
 
 bool eng_feed_more(struct eng_record_iter *iter)

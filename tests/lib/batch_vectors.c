@@ -24,6 +24,15 @@ struct ot_pool *batch_vectors_pool(void)
     return pool;
 }
 
+void batch_vectors_window(uint32_t window_bytes)
+{
+    struct eng_decode_limits limits = { .window_bytes = window_bytes };
+    struct ot_pool *from = batch_vectors_pool();
+    eng_decode_free(decode);
+    decode = NULL;
+    OT_ASSERT(eng_decode_new(from, &limits, &decode) == OT_OK);
+}
+
 void batch_vectors_free(void)
 {
     eng_decode_free(decode);

@@ -11,6 +11,8 @@
 
 bool batch_vector_check(json_t *line, char *why, size_t why_bytes);
 struct ot_pool *batch_vectors_pool(void);
+/* Decode through windows of this size from now on; 0: the default. */
+void batch_vectors_window(uint32_t window_bytes);
 void batch_vectors_free(void);
 
 #endif

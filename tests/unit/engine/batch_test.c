@@ -312,6 +312,45 @@ static void any_codec_becomes_any_other(void **state)
     }
 }
 
+static void a_rebuilt_batch_keeps_its_producer_and_takes_append_time(void **state)
+{
+    struct bench *b = *state;
+    struct eng_batch_rules rules = eng_batch_rules_default(NOW + 5);
+    struct eng_batch_verdict verdict;
+    struct eng_batch_fields fields = eng_batch_fields_default();
+    struct eng_batch_builder builder;
+    fields.producer_id = 42;
+    fields.producer_epoch = 3;
+    fields.base_sequence = 17;
+    fields.transactional = true;
+    assert_int_equal(eng_batch_build_begin(&builder, &fields, NULL, &b->sink), OT_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(eng_batch_build_next(&builder, NOW + i, text("k"), text("v"), NULL, 0), OT_OK);
+    }
+    assert_int_equal(eng_batch_build_finish(&builder), OT_OK);
+    rules.compression = ENG_CODEC_SNAPPY;
+    rules.timestamp_type = ENG_TIMESTAMP_APPEND;
+    assert_int_equal(check(b, &rules, &verdict), OT_OK);
+    assert_int_equal(eng_batch_rebuild(b->sink.data, b->sink.bytes, &rules, b->decode, b->encode, &verdict, &b->out), OT_OK);
+    assert_false(verdict.restamp);
+    eng_batch_stamp(b->out.data, 900, 6);
+    struct eng_record_iter iter;
+    struct eng_record record;
+    assert_int_equal(eng_record_open(&iter, b->decode, b->out.data, b->out.bytes, 0), OT_OK);
+    assert_int_equal(iter.info.producer_id, 42);
+    assert_int_equal(iter.info.producer_epoch, 3);
+    assert_int_equal(iter.info.base_sequence, 17);
+    assert_int_equal(iter.info.last_offset_delta, 2);
+    assert_true(iter.info.transactional && !iter.info.control);
+    assert_int_equal(iter.info.max_timestamp, NOW + 5);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(eng_record_next(&iter, &record), OT_OK);
+        assert_int_equal(record.offset, 900 + i);
+        assert_int_equal(record.sequence, 17 + i);
+        assert_int_equal(record.timestamp, NOW + 5);
+    }
+}
+
 static void a_rebuilt_batch_keeps_to_max_message_bytes(void **state)
 {
     struct bench *b = *state;
@@ -465,7 +504,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(records_that_cross_the_window_are_whole), T(a_bomb_is_passed_over_within_the_window), T(every_prefix_and_every_flipped_byte_is_survived),
         T(each_refused_record_is_named), T(timestamps_are_judged_without_overflow), T(append_time_is_written_and_the_crc_holds),
-        T(stamping_touches_nothing_under_the_crc), T(any_codec_becomes_any_other), T(a_rebuilt_batch_keeps_to_max_message_bytes),
+        T(stamping_touches_nothing_under_the_crc), T(any_codec_becomes_any_other), T(a_rebuilt_batch_keeps_its_producer_and_takes_append_time), T(a_rebuilt_batch_keeps_to_max_message_bytes),
         T(odd_offset_deltas_are_renumbered_when_rebuilt), T(followers_take_what_the_leader_has), T(a_marker_tells_its_coordinator),
         T(the_builder_refuses_what_the_format_cannot_say), T(several_batches_in_one_sink_split_again), T(sequences_wrap_to_zero),
     };

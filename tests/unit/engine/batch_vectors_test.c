@@ -41,6 +41,18 @@ static void invalid_batches_are_refused_with_kafkas_code(void **state) { (void)s
 static void odd_but_accepted_batches_are_taken(void **state) { (void)state; all_of("accepted", 125); }
 static void bombs_are_met_within_the_pool(void **state) { (void)state; all_of("bomb", 14); }
 
+static void a_window_of_eleven_bytes_reads_the_same(void **state)
+{
+    (void)state;
+    batch_vectors_window(11);
+    all_of("valid", 127);
+    all_of("control", 7);
+    all_of("legacy", 40);
+    all_of("accepted", 125);
+    all_of("invalid", 332);
+    batch_vectors_window(0);
+}
+
 static void nothing_is_left_in_the_pool(void **state)
 {
     (void)state;
@@ -58,6 +70,7 @@ int main(void)
         cmocka_unit_test(invalid_batches_are_refused_with_kafkas_code),
         cmocka_unit_test(odd_but_accepted_batches_are_taken),
         cmocka_unit_test(bombs_are_met_within_the_pool),
+        cmocka_unit_test(a_window_of_eleven_bytes_reads_the_same),
         cmocka_unit_test(nothing_is_left_in_the_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
