@@ -44,6 +44,8 @@ struct ot_io_ops {
 struct ot_io { const struct ot_io_ops *ops; };
 
 struct ot_io *ot_io_real(void);
+/* is_cached of the real disk, by mincore alone when try_cachestat is false: for the test of what old kernels do. */
+bool ot_io_real_is_cached_with(int fd, uint64_t pos, uint64_t bytes, bool try_cachestat);
 
 /* Shorthands over the table. */
 OT_MUST_CHECK enum ot_err ot_io_write_all(struct ot_io *io, int fd, const void *data, size_t bytes, uint64_t pos);

@@ -289,7 +289,6 @@ static bool is_cached_mincore(int fd, uint64_t pos, uint64_t bytes)
     return true;
 }
 
-bool ot_io_real_is_cached_with(int fd, uint64_t pos, uint64_t bytes, bool try_cachestat);
 bool ot_io_real_is_cached_with(int fd, uint64_t pos, uint64_t bytes, bool try_cachestat)
 {
     static _Atomic bool missing;                 /* an older kernel: asked once */
