@@ -17,7 +17,7 @@ struct guard {
 
 static _Thread_local struct guard *volatile active;
 static struct sigaction before;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Atomic bool installed;
 
 static bool inside(const uint8_t *at, const uint8_t *start, size_t bytes)
 {
@@ -41,18 +41,24 @@ static void on_sigbus(int signal_number, siginfo_t *info, void *context)
     sigaction(SIGBUS, &before, NULL);            /* the instruction faults again and is not ours to catch */
 }
 
-static void install(void)
+void ot_guard_install(void)
 {
-    struct sigaction action = { .sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_NODEFER };
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    struct sigaction current, action = { .sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_NODEFER };
     sigemptyset(&action.sa_mask);
-    sigaction(SIGBUS, &action, &before);
+    pthread_mutex_lock(&mutex);
+    sigaction(SIGBUS, NULL, &current);
+    if ((current.sa_flags & SA_SIGINFO) == 0 || current.sa_sigaction != on_sigbus) {
+        before = current;
+        sigaction(SIGBUS, &action, NULL);
+    }
+    atomic_store(&installed, true);
+    pthread_mutex_unlock(&mutex);
 }
-
-void ot_guard_install(void) { pthread_once(&once, install); }
 
 enum ot_err ot_guarded_copy(void *to, const void *from, size_t bytes)
 {
-    ot_guard_install();
+    if (OT_UNLIKELY(!atomic_load_explicit(&installed, memory_order_acquire))) ot_guard_install();
     struct guard guard;
     guard.to = to;
     guard.from = from;

@@ -57,6 +57,7 @@ OT_MUST_CHECK enum ot_err ot_io_replace_file(struct ot_io *io, const char *path,
 
 /* SIGBUS in a mapped file (truncated or failing under us) becomes an error: memcpy that answers IO instead of dying. */
 OT_MUST_CHECK enum ot_err ot_guarded_copy(void *to, const void *from, size_t bytes);
-void ot_guard_install(void);                                   /* once, before threads */
+/* Before threads; again when somebody else has set a handler of SIGBUS since (test frameworks do, for every test). */
+void ot_guard_install(void);
 
 #endif
