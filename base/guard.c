@@ -1,6 +1,6 @@
 /* memcpy over a mapped file that survives SIGBUS. The handler jumps back only when this thread is inside a guarded copy and the fault
- * lies in one of its two ranges; any other SIGBUS kills the process as it would without us. The mask is not saved (that would be
- * a system call for each copy): SA_NODEFER leaves the signal unblocked instead. */
+ * lies in one of its two ranges; any other SIGBUS kills the process as it would without us. sigsetjmp does not save the mask
+ * (that would be a system call for each copy): the handler puts back the one that the kernel kept for the interrupted code. */
 #include "base/io.h"
 
 #include <pthread.h>
@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <ucontext.h>
 
 struct guard {
     sigjmp_buf back;
@@ -32,6 +33,7 @@ static void on_sigbus(int signal_number, siginfo_t *info, void *context)
     const uint8_t *at = info->si_addr;
     if (guard != NULL && (inside(at, guard->from, guard->bytes) || inside(at, guard->to, guard->bytes))) {
         active = NULL;
+        pthread_sigmask(SIG_SETMASK, &((const ucontext_t *)context)->uc_sigmask, NULL);
         siglongjmp(guard->back, 1);
     }
     if (before.sa_flags & SA_SIGINFO) {
@@ -44,7 +46,7 @@ static void on_sigbus(int signal_number, siginfo_t *info, void *context)
 void ot_guard_install(void)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    struct sigaction current, action = { .sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_NODEFER };
+    struct sigaction current, action = { .sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO };
     sigemptyset(&action.sa_mask);
     pthread_mutex_lock(&mutex);
     sigaction(SIGBUS, NULL, &current);
