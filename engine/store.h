@@ -6,8 +6,8 @@
 #ifndef OT_ENGINE_STORE_H
 #define OT_ENGINE_STORE_H
 
-#include "base/io.h"
 #include "base/bytes.h"
+#include "engine/file_cache.h"
 
 struct eng_store;
 struct eng_store_config {
@@ -60,20 +60,23 @@ OT_MUST_CHECK enum ot_err eng_store_leave_clean(struct eng_store *store, uint32_
 OT_MUST_CHECK enum ot_err eng_store_reserve_hold(struct eng_store *store, uint32_t dir, uint64_t bytes);
 void eng_store_reserve_release(struct eng_store *store, uint32_t dir);
 
+/* Big deleted files are shortened in steps once nobody reads them, so that freeing their blocks stalls nobody: frees up to about `bytes` and says whether
+ * something is left. Logs call it after retention and deletion; the owner may in its housekeeping. May block. */
+bool eng_store_reap(struct eng_store *store, uint64_t bytes);
+
 struct eng_store_stats { uint32_t open_files, open_maps; uint64_t mapped_append_bytes; uint64_t opens_total, evictions_total; };
 void eng_store_stats(struct eng_store *store, struct eng_store_stats *out);
 
-/* ---- for the log (engine/segment.c): descriptors through the cache ----
- * A handle names one file; acquire opens it if needed and pins it; release lets the cache close it when it needs room. */
-struct eng_file {
-    char *path;                            /* owned by whoever made the handle */
-    int fd;                                /* -1 while not open */
-    uint32_t pins;
-    bool writable, doomed;                 /* doomed: closed at the last release */
-    uint32_t lru_prev, lru_next, slot;     /* of the cache */
-};
-OT_MUST_CHECK enum ot_err eng_file_acquire(struct eng_store *store, struct eng_file *file, int *fd_out);
-void eng_file_release(struct eng_store *store, struct eng_file *file);
-void eng_file_forget(struct eng_store *store, struct eng_file *file);    /* closes when unpinned */
+/* ---- for the log ---- */
+
+struct eng_file_cache *eng_store_files(struct eng_store *store);
+/* Room for append maps, within append_mapped_bytes_max. False: there is none now. Give back with a negative amount. */
+bool eng_store_map_room(struct eng_store *store, int64_t bytes);
+/* Open logs are known by folder name, so that a checkpoint can never say more than is synced: eng_store_checkpoint_write takes for
+ * ENG_CHECKPOINT_RECOVERY the lower of the row and *flushed_end as it then is. name is copied. */
+OT_MUST_CHECK enum ot_err eng_store_register(struct eng_store *store, uint32_t dir, const char *name, const _Atomic int64_t *flushed_end);
+void eng_store_unregister(struct eng_store *store, uint32_t dir, const char *name);
+/* Before a truncation: the recovery point of this partition on disk is at most offset when this returns (rewritten and synced only if it was above). */
+OT_MUST_CHECK enum ot_err eng_store_recovery_lower(struct eng_store *store, uint32_t dir, const char *name, int64_t offset);
 
 #endif
