@@ -99,6 +99,12 @@ OT_MUST_CHECK enum ot_err eng_log_add_aborted(struct eng_log *log, const struct 
 /* mmap mode: true when this batch may be appended without a call that can block for long (a copy into mapped, allocated, resident
  * pages); then eng_log_append may be called on a reactor. Never blocks. */
 bool eng_log_append_inline(struct eng_log *log, const struct eng_append_batch *batch);
+/* Put an aborted transaction that eng_producers_commit completed into the transaction index; committed ones are passed over. A failure costs nothing that
+ * lasts: the marker is in the log, and recovery indexes it again. */
+OT_MUST_CHECK enum ot_err eng_log_index_aborted(struct eng_log *log, const struct eng_completed_txn *txn);
+/* Keep the producer state as of log_end_offset (made as for eng_log_roll) as a snapshot file, synced, so that a restart replays only what follows.
+ * Worth it now and then between rolls, before the recovery point is checkpointed. */
+OT_MUST_CHECK enum ot_err eng_log_snapshot(struct eng_log *log, const struct ot_blob *snapshot);
 /* Remove everything at and above offset (rounded down to a batch start). Order of steps: architecture.md, Truncation. Producer state is rebuilt:
  * caller holds the lane closed. On return the cut is durable. */
 OT_MUST_CHECK enum ot_err eng_log_truncate(struct eng_log *log, int64_t offset, int64_t wall_ms);
@@ -110,7 +116,12 @@ OT_MUST_CHECK enum ot_err eng_log_start_at(struct eng_log *log, int64_t offset);
 /* Sync what was appended up to now, oldest file first, a new segment also its directory; then flushed_end moves there (unless a truncation
  * overtook it). A failure is final: the log is read-only and the store directory must go offline. */
 OT_MUST_CHECK enum ot_err eng_log_flush(struct eng_log *log, int64_t *flushed_end_out);
-struct eng_retained { uint32_t segments; uint64_t bytes; int64_t log_start_offset; };
+struct eng_retained {
+    uint32_t segments;
+    uint64_t bytes;
+    int64_t log_start_offset;
+    bool roll_wanted;                      /* all of the active segment is past retention: roll it in the lane, then call again */
+};
 /* Delete whole segments below limit_offset (high watermark) that retention time, size or log start allow. Time: the earlier of the segment's largest
  * record timestamp and the time of its last append (kept in the file's mtime), so a record dated into the future pins nothing. */
 OT_MUST_CHECK enum ot_err eng_log_retain(struct eng_log *log, int64_t limit_offset, int64_t wall_ms, struct eng_retained *out);

@@ -1,0 +1,79 @@
+/* What the files log*.c share. The rules of who may run beside whom are in engine/log.h. */
+#ifndef OT_ENGINE_LOG_INNER_H
+#define OT_ENGINE_LOG_INNER_H
+
+#include "engine/log.h"
+#include "engine/segment.h"
+#include "engine/store_inner.h"
+#include "engine/tail.h"
+#include <pthread.h>
+
+struct eng_log {
+    struct eng_store *store;
+    struct ot_io *io;
+    char *dir_path;
+    const char *name;                      /* the last part of dir_path */
+    uint32_t store_dir;
+    struct ot_uuid topic_id;
+    struct eng_epochs *epochs;
+    struct eng_producers *producers;
+    _Atomic int64_t log_start_offset, log_end_offset, flushed_end;
+    _Atomic uint64_t size_bytes;
+    _Atomic bool read_only;
+    _Atomic bool txn_index_seen;           /* some aborted transaction is indexed: reads must ask */
+    pthread_mutex_t writer_lock;           /* held by the writer's calls over their I/O; a housekeeper only tries it, to put an idle log to sleep */
+    pthread_mutex_t lock;                  /* guards what follows, and the segments' plain fields; never held across I/O */
+    struct eng_segment **segments;         /* ascending; the last one is active. None: nothing was ever written */
+    uint32_t segment_count, segment_cap;
+    struct eng_tail *tail;
+    struct eng_log_config config;
+    uint64_t truncations;                  /* a flush round that sees it change counts for nothing */
+    bool dir_unsynced;                     /* the folder itself is not in its parent on disk yet */
+    bool metadata_missing, metadata_unsynced;
+    /* the writer's own */
+    int32_t latest_epoch;
+    int64_t snapshot_at;                   /* a producer snapshot of this offset is on disk; -1 */
+    uint32_t appends_since_flush;          /* for ENG_APPEND_AUTO; under lock */
+};
+
+static inline struct eng_segment *eng_log_active(struct eng_log *log)
+{
+    return log->segment_count == 0 ? NULL : log->segments[log->segment_count - 1];
+}
+/* Slot of the segment that holds offset (the last with base <= offset; 0 if all are above). Under lock. */
+uint32_t eng_log_slot(const struct eng_log *log, int64_t offset);
+OT_MUST_CHECK enum ot_err eng_log_push_segment(struct eng_log *log, struct eng_segment *seg);      /* under lock */
+struct eng_log_config eng_log_config_now(struct eng_log *log);
+/* After an error that leaves file and memory apart: nothing is appended any more. */
+void eng_log_give_up(struct eng_log *log, enum ot_err why, const char *what);
+/* Make the three files of a new active segment at base_offset. Writer. */
+OT_MUST_CHECK enum ot_err eng_log_start_segment(struct eng_log *log, int64_t base_offset, int64_t wall_ms);
+/* Write pending index entries of the active segment. NO_SPACE and IO leave them pending. Writer. */
+OT_MUST_CHECK enum ot_err eng_log_write_indexes(struct eng_log *log, struct eng_segment *seg);
+/* Last time entry, pending entries, true size: what a segment gets when it is sealed or closed. Writer. */
+OT_MUST_CHECK enum ot_err eng_log_finish_segment(struct eng_log *log, struct eng_segment *seg);
+/* Unlink the files of a segment that the log no longer lists, .log first; missing ones are fine. */
+OT_MUST_CHECK enum ot_err eng_log_unlink_segment(struct eng_log *log, struct eng_segment *seg);
+/* Largest timestamp of a segment; loads it if needed. The caller holds a reference. */
+OT_MUST_CHECK enum ot_err eng_log_segment_times(struct eng_log *log, struct eng_segment *seg, struct eng_indexing *out);
+/* Producer state from the newest sound snapshot and the batches behind it. index_aborted: make the transaction indexes of that stretch anew. Writer (open, truncate). */
+OT_MUST_CHECK enum ot_err eng_log_load_producers(struct eng_log *log, bool index_aborted, int64_t wall_ms);
+/* Take entries whose marker is at or above offset out of the transaction indexes. Writer. */
+OT_MUST_CHECK enum ot_err eng_log_cut_aborted(struct eng_log *log, int64_t offset);
+/* Leader epochs anew from all batches. */
+OT_MUST_CHECK enum ot_err eng_log_rebuild_epochs(struct eng_log *log);
+/* Everything but settings and locks from the folder: engine/log_recover.c. */
+OT_MUST_CHECK enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how, struct eng_recovery *out);
+OT_MUST_CHECK enum ot_err eng_log_rewalk_active(struct eng_log *log);
+/* Drop all segments and begin anew, empty, at offset, with a file that says so. Writer. */
+OT_MUST_CHECK enum ot_err eng_log_begin_at(struct eng_log *log, int64_t offset, int64_t wall_ms);
+/* Flush with the indexes of the active segment too: for a close. */
+OT_MUST_CHECK enum ot_err eng_log_flush_whole(struct eng_log *log);
+/* Give back tail and map of a log that nobody has appended to for a while. Housekeeper. */
+void eng_log_sleep(struct eng_log *log, int64_t wall_ms);
+void eng_log_unmap(struct eng_log *log, struct eng_segment *seg);      /* engine/log_map.c */
+/* Make [0, end) of the active segment mapped for appends, if there is room for the map. False: append by pwritev. */
+bool eng_log_map(struct eng_log *log, struct eng_segment *seg, uint64_t end);
+void eng_log_map_warm(struct eng_log *log, struct eng_segment *seg);
+
+#endif

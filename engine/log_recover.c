@@ -1,0 +1,681 @@
+/* How a log comes up.
+ *
+ * Below the recovery point the files are believed: everything there was synced. Past it, each batch must have the right checksum, the next offset and no
+ * falling leader epoch; the first that has not, and all behind it, is cut off. Zeros are the tail of a preallocated segment. What looks like real data behind the cut
+ * (a later batch with a right checksum, or a whole later segment) is kept aside in N.cut files and told, for it was not a torn last write.
+ * A bad batch below the recovery point is no crash artefact: CORRUPT, and nothing is changed.
+ *
+ * The walk begins a little before the recovery point, at an index entry whose time entry is there too, and makes both indexes anew from there: a
+ * crash may have kept one of two unsynced index files. */
+#include "base/log.h"
+#include "engine/log_inner.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HAS_LOG = 1, HAS_INDEX = 2, HAS_TIME = 4, HAS_TXN = 8 };
+#define LEFTOVERS_MAX 32
+#define NAME_MAX_BYTES 80
+
+struct found_segment { int64_t base_offset; unsigned has; };
+struct listing {
+    struct found_segment *list;
+    uint32_t count, cap, leftover_count;
+    char leftovers[LEFTOVERS_MAX][NAME_MAX_BYTES];
+    bool swap_seen;
+    enum ot_err err;
+};
+
+/* ---- what lies in the folder ---- */
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t name_bytes = strlen(name), end_bytes = strlen(end);
+    return name_bytes > end_bytes && strcmp(name + name_bytes - end_bytes, end) == 0;
+}
+
+static bool parse_base(const char *name, int64_t *base_out)
+{
+    int64_t base = 0;
+    for (int i = 0; i < 20; i++) {
+        if (name[i] < '0' || name[i] > '9') return false;
+        if (base > (INT64_MAX - (name[i] - '0')) / 10) return false;
+        base = base * 10 + (name[i] - '0');
+    }
+    *base_out = base;
+    return true;
+}
+
+static void list_segment(struct listing *listing, int64_t base_offset, unsigned has)
+{
+    for (uint32_t i = 0; i < listing->count; i++) {
+        if (listing->list[i].base_offset != base_offset) continue;
+        listing->list[i].has |= has;
+        return;
+    }
+    if (listing->count == listing->cap) {
+        uint32_t cap = listing->cap == 0 ? 8 : listing->cap * 2;
+        struct found_segment *grown = realloc(listing->list, cap * sizeof *grown);
+        if (grown == NULL) {
+            listing->err = OT_ERR_NO_MEMORY;
+            return;
+        }
+        listing->list = grown;
+        listing->cap = cap;
+    }
+    listing->list[listing->count++] = (struct found_segment){ base_offset, has };
+}
+
+static void list_entry(void *arg, const struct ot_io_entry *entry)
+{
+    static const struct { const char *suffix; unsigned has; } kinds[] = {
+        { ".log", HAS_LOG }, { ".index", HAS_INDEX }, { ".timeindex", HAS_TIME }, { ".txnindex", HAS_TXN },
+    };
+    struct listing *listing = arg;
+    int64_t base = 0;
+    if (entry->is_dir || listing->err != OT_OK) return;
+    if (ends_with(entry->name, ".tmp") || ends_with(entry->name, ".deleted") || ends_with(entry->name, ".cleaned")) {
+        if (listing->leftover_count < LEFTOVERS_MAX && strlen(entry->name) < NAME_MAX_BYTES) {
+            memcpy(listing->leftovers[listing->leftover_count++], entry->name, strlen(entry->name) + 1);
+        }
+        return;
+    }
+    if (ends_with(entry->name, ".swap")) listing->swap_seen = true;
+    if (!parse_base(entry->name, &base)) return;
+    for (size_t i = 0; i < OT_ARRAY_COUNT(kinds); i++)
+        if (strcmp(entry->name + 20, kinds[i].suffix) == 0) list_segment(listing, base, kinds[i].has);
+}
+
+static int found_compare(const void *a, const void *b)
+{
+    int64_t left = ((const struct found_segment *)a)->base_offset, right = ((const struct found_segment *)b)->base_offset;
+    return (left > right) - (left < right);
+}
+
+static enum ot_err list_folder(struct eng_log *log, struct listing *listing)
+{
+    char path[ENG_PATH_BYTES];
+    enum ot_err err = log->io->ops->list(log->io, log->dir_path, list_entry, listing);
+    if (err == OT_OK) err = listing->err;
+    if (err != OT_OK) return err;
+    if (listing->count > 0) qsort(listing->list, listing->count, sizeof *listing->list, found_compare);
+    for (uint32_t i = 0; i < listing->leftover_count; i++)
+        if (eng_path_join(path, log->dir_path, listing->leftovers[i]) == OT_OK)
+            ot_ignore(log->io->ops->unlink(log->io, path), "an unfinished file that nobody reads");
+    if (listing->swap_seen) ot_log(OT_LOG_WARN, "log", "swap_files_ignored", "dir=%s", log->dir_path);
+    return OT_OK;
+}
+
+/* Index files without a .log: a segment that was being made or unlinked. */
+static void clear_orphan(struct eng_log *log, int64_t base_offset)
+{
+    char path[ENG_PATH_BYTES];
+    for (int which = ENG_SEGMENT_INDEX; which <= ENG_SEGMENT_TXN; which++)
+        if (eng_segment_path(path, log->dir_path, base_offset, eng_segment_suffix((enum eng_segment_file)which)) == OT_OK)
+            ot_ignore(log->io->ops->unlink(log->io, path), "no log beside it: nobody reads it");
+}
+
+static enum ot_err add_segment(struct eng_log *log, const struct found_segment *found)
+{
+    char path[ENG_PATH_BYTES];
+    struct ot_io_stat stat = { 0 };
+    struct eng_segment *seg = NULL;
+    enum ot_err err = eng_segment_path(path, log->dir_path, found->base_offset, ".log");
+    if (err == OT_OK) err = log->io->ops->stat(log->io, path, &stat);
+    if (err == OT_OK) err = eng_segment_new(log->store, found->base_offset, &seg);
+    if (err != OT_OK) return err;
+    seg->bytes = stat.bytes;
+    seg->created_ms = seg->last_append_ms = stat.modified_ms;
+    if ((found->has & HAS_INDEX) == 0) atomic_store(&seg->index_count, 0);
+    if ((found->has & HAS_TIME) == 0) atomic_store(&seg->time_count, 0);
+    if ((found->has & HAS_TXN) != 0) {
+        if ((err = eng_segment_path(path, log->dir_path, found->base_offset, ".txnindex")) == OT_OK) err = log->io->ops->stat(log->io, path, &stat);
+        if (err == OT_OK && stat.bytes > 0) {
+            atomic_store(&seg->txn_bytes, stat.bytes);
+            atomic_store(&log->txn_index_seen, true);
+        }
+    }
+    if (err == OT_OK) err = eng_log_push_segment(log, seg);
+    if (err != OT_OK) eng_segment_unref(seg);
+    return err;
+}
+
+static enum ot_err load_segments(struct eng_log *log)
+{
+    struct listing *listing = calloc(1, sizeof *listing);
+    if (listing == NULL) return OT_ERR_NO_MEMORY;
+    enum ot_err err = list_folder(log, listing);
+    for (uint32_t i = 0; i < listing->count && err == OT_OK; i++) {
+        if ((listing->list[i].has & HAS_LOG) == 0) clear_orphan(log, listing->list[i].base_offset);
+        else err = add_segment(log, &listing->list[i]);
+    }
+    for (uint32_t i = 0; i + 1 < log->segment_count; i++) log->segments[i]->end_offset = log->segments[i + 1]->base_offset;
+    free(listing->list);
+    free(listing);
+    return err;
+}
+
+/* ---- the walk ---- */
+
+struct recovery {
+    struct eng_log *log;
+    struct eng_log_config config;
+    struct eng_recovery *out;
+    int64_t checked_from;                  /* the recovery point: checksums from here on */
+    int64_t expected;                      /* next offset */
+    int32_t last_epoch;
+    bool clean;
+    bool indexes_off;                      /* the disk is full */
+    uint8_t *buffer;
+    uint32_t buffer_bytes;
+    struct eng_index_out *indexes;
+};
+
+/* Where the walk of a segment begins, and how much of its indexes stays. */
+struct walk_start { uint64_t pos; int64_t must_end; uint32_t index_kept, time_kept; struct eng_indexing indexing; };
+#define WALK_FROM_START ((struct walk_start){ 0, -1, 0, 0, ENG_INDEXING_NONE })
+
+static enum ot_err file_bytes(struct eng_log *log, struct eng_segment *seg, enum eng_segment_file which, uint64_t *out)
+{
+    struct ot_io_stat stat = { 0 };
+    int fd = -1;
+    enum ot_err err = eng_segment_acquire(seg, log->dir_path, which, true, &fd);
+    if (err != OT_OK) return err;
+    err = log->io->ops->fstat(log->io, fd, &stat);
+    eng_segment_release(seg, which);
+    *out = stat.bytes;
+    return err;
+}
+
+/* The entries of both indexes that may be believed, or CORRUPT. */
+static enum ot_err start_from_indexes(struct recovery *r, struct eng_segment *seg, int index_fd, int time_fd, struct walk_start *start)
+{
+    struct ot_io *io = r->log->io;
+    struct eng_index_entry entry;
+    struct eng_time_entry time;
+    uint32_t index_count = atomic_load(&seg->index_count), time_count = atomic_load(&seg->time_count);
+    enum ot_err err;
+    if (!r->clean) {
+        if ((err = eng_index_check(io, index_fd, index_count, seg->base_offset, INT64_MAX, UINT64_MAX)) != OT_OK) return err;
+        if ((err = eng_time_index_check(io, time_fd, time_count, seg->base_offset, INT64_MAX)) != OT_OK) return err;
+    }
+    int64_t below = r->clean ? INT64_MAX : r->checked_from;
+    if ((err = eng_time_index_count_below(io, time_fd, time_count, seg->base_offset, below, &time_count)) != OT_OK) return err;
+    if (time_count == 0) return OT_ERR_NOT_FOUND;
+    if ((err = eng_time_index_at(io, time_fd, time_count - 1, seg->base_offset, &time)) != OT_OK) return err;
+    /* after a clean close the last index entry serves; otherwise only one that the last time entry vouches for */
+    int64_t at_most = r->clean ? INT64_MAX : time.offset;
+    if (r->clean && index_count == 0) {    /* a small segment: walked whole, its last time entry stays */
+        *start = (struct walk_start){ 0, -1, 0, time_count, { time.timestamp_ms, time.offset, time.timestamp_ms, 0 } };
+        return time.offset < seg->base_offset ? OT_ERR_CORRUPT : OT_OK;
+    }
+    if ((err = eng_index_floor(io, index_fd, index_count, seg->base_offset, at_most, &entry)) != OT_OK) return err;
+    if (entry.offset < seg->base_offset || entry.pos >= seg->bytes) return OT_ERR_CORRUPT;
+    start->pos = entry.pos;
+    start->must_end = entry.offset;
+    if ((err = eng_index_count_below(io, index_fd, index_count, seg->base_offset, entry.offset + 1, &start->index_kept)) != OT_OK) return err;
+    if (r->clean) start->time_kept = time_count;
+    else if ((err = eng_time_index_count_below(io, time_fd, time_count, seg->base_offset, entry.offset + 1, &start->time_kept)) != OT_OK) return err;
+    if (start->time_kept == 0) return OT_OK;
+    if ((err = eng_time_index_at(io, time_fd, start->time_kept - 1, seg->base_offset, &time)) != OT_OK) return err;
+    start->indexing = (struct eng_indexing){ time.timestamp_ms, time.offset, time.timestamp_ms, 0 };
+    return OT_OK;
+}
+
+/* Damaged or missing indexes: from the start of the segment. */
+static enum ot_err find_start(struct recovery *r, struct eng_segment *seg, struct walk_start *start)
+{
+    struct eng_log *log = r->log;
+    int index_fd = -1, time_fd = -1;
+    uint64_t index_bytes = 0, time_bytes = 0;
+    *start = WALK_FROM_START;
+    if (!r->clean && r->checked_from <= seg->base_offset) return OT_OK;        /* made anew as a whole */
+    if (atomic_load(&seg->index_count) == 0 || atomic_load(&seg->time_count) == 0) return OT_OK;
+    enum ot_err err = eng_segment_load_counts(seg, log->dir_path);
+    if (err == OT_OK) err = file_bytes(log, seg, ENG_SEGMENT_INDEX, &index_bytes);
+    if (err == OT_OK) err = file_bytes(log, seg, ENG_SEGMENT_TIME, &time_bytes);
+    if (err != OT_OK) return err;
+    if (time_bytes == 0 || (index_bytes == 0 && !r->clean)) return OT_OK;
+    if ((err = eng_segment_acquire(seg, log->dir_path, ENG_SEGMENT_INDEX, true, &index_fd)) != OT_OK) return err;
+    err = eng_segment_acquire(seg, log->dir_path, ENG_SEGMENT_TIME, true, &time_fd);
+    if (err == OT_OK) {
+        if (index_bytes % ENG_INDEX_ENTRY_BYTES != 0 || time_bytes % ENG_TIME_ENTRY_BYTES != 0) err = OT_ERR_CORRUPT;
+        else err = start_from_indexes(r, seg, index_fd, time_fd, start);
+        eng_segment_release(seg, ENG_SEGMENT_TIME);
+    }
+    eng_segment_release(seg, ENG_SEGMENT_INDEX);
+    if (err == OT_OK) return OT_OK;
+    *start = WALK_FROM_START;
+    if (err == OT_ERR_CORRUPT || err == OT_ERR_SHORT) {
+        ot_log(OT_LOG_WARN, "log", "index_damaged", "dir=%s base_offset=%" PRId64, log->dir_path, seg->base_offset);
+        r->out->indexes_rebuilt++;
+        return OT_OK;
+    }
+    return err == OT_ERR_NOT_FOUND ? OT_OK : err;
+}
+
+/* Both index files shortened to what stays, and open for what is added. */
+static enum ot_err open_indexes(struct recovery *r, struct eng_segment *seg, const struct walk_start *start)
+{
+    struct eng_log *log = r->log;
+    struct eng_index_out *out = r->indexes;
+    *out = (struct eng_index_out){ .io = log->io, .index_fd = -1, .time_fd = -1, .base_offset = seg->base_offset,
+        .index_count = start->index_kept, .time_count = start->time_kept };
+    static const enum eng_segment_file which[] = { ENG_SEGMENT_INDEX, ENG_SEGMENT_TIME };
+    const uint64_t keep[] = { (uint64_t)start->index_kept * ENG_INDEX_ENTRY_BYTES, (uint64_t)start->time_kept * ENG_TIME_ENTRY_BYTES };
+    int *fds[] = { &out->index_fd, &out->time_fd };
+    for (int i = 0; i < 2; i++) {
+        char path[ENG_PATH_BYTES];
+        struct ot_io_stat stat = { 0 };
+        int fd = -1;
+        enum ot_err err = eng_segment_path(path, log->dir_path, seg->base_offset, eng_segment_suffix(which[i]));
+        if (err == OT_OK) err = eng_file_acquire(&log->store->files, eng_segment_file(seg, which[i]), path, OT_IO_WRITE | OT_IO_CREATE, &fd);
+        if (err != OT_OK) return err;
+        *fds[i] = fd;                      /* pinned until close_indexes */
+        if ((err = log->io->ops->fstat(log->io, fd, &stat)) != OT_OK) return err;
+        if (stat.bytes != keep[i] && (err = log->io->ops->truncate(log->io, fd, keep[i])) != OT_OK) return err;
+    }
+    return OT_OK;
+}
+
+static void close_indexes(struct recovery *r, struct eng_segment *seg)
+{
+    if (r->indexes->index_fd >= 0) eng_segment_release(seg, ENG_SEGMENT_INDEX);
+    if (r->indexes->time_fd >= 0) eng_segment_release(seg, ENG_SEGMENT_TIME);
+    atomic_store(&seg->index_count, r->indexes->index_count);
+    atomic_store(&seg->time_count, r->indexes->time_count);
+}
+
+/* Is this batch what must come next? Below the recovery point only offsets that go back are wrong. */
+static bool follows(const struct recovery *r, const struct eng_batch_info *info)
+{
+    if (r->expected < 0) return true;
+    if (info->base_offset < r->expected && info->magic >= 2) return false;
+    bool hole_ok = r->config.compact_enabled || info->magic < 2 || r->expected < r->checked_from;
+    if (info->base_offset > r->expected && !hole_ok) return false;
+    return info->partition_leader_epoch < 0 || info->partition_leader_epoch >= r->last_epoch;
+}
+
+/* On a full disk the walk goes on without indexes: they are made again when they are missed. */
+static enum ot_err add_entries(struct recovery *r, unsigned what, const struct eng_index_entry *index, const struct eng_time_entry *time)
+{
+    if (r->indexes_off) return OT_OK;
+    enum ot_err err = eng_index_out_add(r->indexes, what, index, time);
+    r->indexes_off = err == OT_ERR_NO_SPACE;
+    return r->indexes_off ? OT_OK : err;
+}
+
+/* Walks to the first bad batch or the end. OK: the end. Else why it stopped there: scan->pos is behind the last good batch. */
+static enum ot_err walk_batches(struct recovery *r, struct eng_segment *seg, struct walk_start *start, struct eng_scan *scan, bool *by_order)
+{
+    struct eng_batch_info info;
+    struct eng_index_entry index;
+    struct eng_time_entry time;
+    int64_t must_end = start->must_end;
+    enum ot_err err;
+    r->expected = start->pos == 0 ? seg->base_offset : -1;
+    for (;;) {
+        scan->check_crc = !r->clean && r->expected >= r->checked_from;
+        if ((err = eng_scan_next(scan, &info)) != OT_OK) return err == OT_ERR_NOT_FOUND ? OT_OK : err;
+        int64_t last_offset = eng_batch_last_offset(&info);
+        if (must_end >= 0 && last_offset != must_end) return OT_ERR_MISMATCH;      /* the index lied */
+        must_end = -1;
+        if (!follows(r, &info)) {
+            scan->pos = scan->batch_pos;
+            *by_order = true;
+            return OT_ERR_CORRUPT;
+        }
+        struct eng_indexed indexed = { scan->batch_pos, (uint64_t)info.batch_bytes, last_offset, info.max_timestamp };
+        unsigned what = eng_indexing_step(&start->indexing, &indexed, r->config.index_interval_bytes, &index, &time);
+        if (what != 0 && (err = add_entries(r, what, &index, &time)) != OT_OK) return err;
+        if (scan->batch_pos == 0) seg->first_timestamp_ms = info.max_timestamp;
+        r->expected = last_offset + 1;
+        if (info.partition_leader_epoch > r->last_epoch) r->last_epoch = info.partition_leader_epoch;
+    }
+}
+
+/* ---- cutting ---- */
+
+static enum ot_err open_aside(struct eng_log *log, int64_t offset, char path[static ENG_PATH_BYTES], int *fd_out)
+{
+    enum ot_err err = OT_ERR_EXISTS;
+    for (int i = 0; i < 100 && err == OT_ERR_EXISTS; i++) {
+        char suffix[16];
+        if (i == 0) snprintf(suffix, sizeof suffix, ".cut");
+        else snprintf(suffix, sizeof suffix, "-%d.cut", i);
+        if ((err = eng_segment_path(path, log->dir_path, offset, suffix)) != OT_OK) return err;
+        err = log->io->ops->open(log->io, path, OT_IO_WRITE | OT_IO_CREATE | OT_IO_EXCLUSIVE, fd_out);
+    }
+    return err;
+}
+
+/* Copies [pos, end) of an open file into a .cut file, synced. */
+static enum ot_err copy_aside(struct recovery *r, int from_fd, uint64_t pos, uint64_t end, int64_t offset)
+{
+    struct ot_io *io = r->log->io;
+    char path[ENG_PATH_BYTES];
+    int fd = -1;
+    uint64_t to = 0;
+    enum ot_err err = open_aside(r->log, offset, path, &fd);
+    if (err != OT_OK) return err;
+    while (pos < end && err == OT_OK) {
+        size_t some = (size_t)OT_MIN(end - pos, (uint64_t)r->buffer_bytes);
+        if ((err = ot_io_read_exact(io, from_fd, r->buffer, some, pos)) == OT_OK) err = ot_io_write_all(io, fd, r->buffer, some, to);
+        pos += some;
+        to += some;
+    }
+    if (err == OT_OK) err = io->ops->fdatasync(io, fd);
+    io->ops->close(io, fd);
+    if (err != OT_OK) ot_ignore(io->ops->unlink(io, path), "a partial copy; the bytes are still in the log");
+    return err;
+}
+
+/* A whole segment behind the cut: its records are kept aside by renaming, empty ones go. */
+static enum ot_err drop_segment(struct recovery *r, struct eng_segment *seg)
+{
+    struct eng_log *log = r->log;
+    char from[ENG_PATH_BYTES], to[ENG_PATH_BYTES];
+    int fd = -1;
+    enum ot_err err = OT_OK;
+    if (seg->bytes > 0) {
+        if ((err = open_aside(log, seg->base_offset, to, &fd)) != OT_OK) return err;
+        log->io->ops->close(log->io, fd);
+        err = eng_segment_path(from, log->dir_path, seg->base_offset, ".log");
+        if (err == OT_OK) err = log->io->ops->rename(log->io, from, to);
+        if (err != OT_OK) return err;
+        r->out->kept_aside = true;
+        r->out->cut_bytes += seg->bytes;
+    }
+    return eng_log_unlink_segment(log, seg);
+}
+
+static enum ot_err drop_segments_behind(struct recovery *r, uint32_t slot)
+{
+    struct eng_log *log = r->log;
+    enum ot_err err = OT_OK;
+    while (log->segment_count > slot + 1 && err == OT_OK) {        /* newest first: what is left is always a prefix */
+        struct eng_segment *seg = log->segments[log->segment_count - 1];
+        if (!eng_log_read_only(log)) err = drop_segment(r, seg);
+        if (err != OT_OK) break;
+        log->segment_count--;
+        eng_segment_unref(seg);
+    }
+    return err;
+}
+
+/* The file ends at scan->pos from now on. Synced: else what lies behind could come back behind new batches. */
+static enum ot_err cut_file(struct recovery *r, struct eng_segment *seg, struct eng_scan *scan, uint64_t end)
+{
+    struct ot_io *io = r->log->io;
+    if (scan->pos == end) return OT_OK;
+    enum ot_err err = io->ops->truncate(io, scan->fd, scan->pos);
+    if (err == OT_OK) err = io->ops->fdatasync(io, scan->fd);
+    if (err == OT_OK) err = io->ops->sync_dir(io, r->log->dir_path);
+    (void)seg;
+    return err;
+}
+
+/* Decide what the stop at scan->pos means, and cut. */
+static enum ot_err cut_at(struct recovery *r, struct eng_segment *seg, uint32_t slot, struct eng_scan *scan, enum ot_err why, bool by_order)
+{
+    struct eng_log *log = r->log;
+    uint64_t end = seg->bytes;
+    bool zero = false, later = by_order;
+    enum ot_err err = scan->pos == end ? OT_OK : eng_scan_is_zero(scan, &zero);
+    if (err == OT_OK && !zero && !later && scan->pos < end) err = eng_scan_find_later(scan, r->expected, &later);
+    if (err != OT_OK) return err;
+    bool more = later || log->segment_count > slot + 1;
+    if (!zero && scan->pos < end && r->expected < r->checked_from && (later || why == OT_ERR_CORRUPT)) {
+        ot_log(OT_LOG_ERROR, "log", "log_corrupt", "dir=%s offset=%" PRId64 " pos=%" PRIu64, log->dir_path, r->expected, scan->pos);
+        return OT_ERR_CORRUPT;
+    }
+    if (r->clean && more && !zero) return OT_ERR_CORRUPT;
+    if (later) {
+        err = copy_aside(r, scan->fd, scan->pos, end, r->expected);
+        if (err == OT_ERR_NO_SPACE) {      /* nowhere to keep it: then it stays where it is and nothing is appended */
+            eng_log_give_up(log, err, "keeping cut bytes aside");
+            err = OT_OK;
+        }
+        if (err != OT_OK) return err;
+        r->out->kept_aside = true;
+    }
+    if (!zero) r->out->cut_bytes += end - scan->pos;
+    if ((!zero && scan->pos < end) || log->segment_count > slot + 1) r->out->cut_offset = r->expected;
+    if ((err = drop_segments_behind(r, slot)) != OT_OK) return err;
+    if (!eng_log_read_only(log)) err = cut_file(r, seg, scan, end);
+    if (r->out->cut_offset >= 0)
+        ot_log(OT_LOG_WARN, "log", "log_cut", "dir=%s offset=%" PRId64 " bytes=%" PRIu64 " kept_aside=%d", log->dir_path, r->expected, r->out->cut_bytes,
+            r->out->kept_aside);
+    return err;
+}
+
+/* ---- one segment ---- */
+
+static enum ot_err empty_indexes(struct recovery *r)
+{
+    struct eng_index_out *out = r->indexes;
+    enum ot_err err = out->io->ops->truncate(out->io, out->index_fd, 0);
+    if (err == OT_OK) err = out->io->ops->truncate(out->io, out->time_fd, 0);
+    out->index_count = out->time_count = out->index_pending = out->time_pending = 0;
+    return err;
+}
+
+static enum ot_err finish_walk(struct recovery *r, struct eng_segment *seg, uint64_t bytes, struct eng_indexing *indexing, bool last)
+{
+    enum ot_err err = OT_OK;
+    if (!last && indexing->max_timestamp_ms > indexing->last_time_ms) {
+        struct eng_time_entry time = { indexing->max_timestamp_ms, indexing->max_timestamp_offset };
+        err = add_entries(r, ENG_ADD_TIME, NULL, &time);
+        indexing->last_time_ms = indexing->max_timestamp_ms;
+    }
+    if (err == OT_OK && !r->indexes_off) err = eng_index_out_flush(r->indexes);
+    if (err == OT_ERR_NO_SPACE) r->indexes_off = true;
+    if (r->indexes_off) {
+        ot_log(OT_LOG_WARN, "log", "index_unwritten", "dir=%s base_offset=%" PRId64 " error=NO_SPACE", r->log->dir_path, seg->base_offset);
+        err = empty_indexes(r);
+        indexing->last_time_ms = -1;
+        atomic_store(&seg->index_doubted, true);
+    }
+    pthread_mutex_lock(&r->log->lock);
+    seg->bytes = bytes;
+    seg->end_offset = r->expected < 0 ? seg->base_offset : r->expected;
+    seg->indexing = *indexing;
+    seg->times_known = seg->indexes_dirty = true;
+    pthread_mutex_unlock(&r->log->lock);
+    return err;
+}
+
+/* *stopped_out: the log ends in this segment, whatever follows. */
+static enum ot_err walk_segment(struct recovery *r, uint32_t slot, bool *stopped_out)
+{
+    struct eng_log *log = r->log;
+    struct eng_segment *seg = log->segments[slot];
+    struct walk_start start;
+    struct eng_scan scan;
+    int fd = -1;
+    bool by_order = false;
+    r->indexes_off = false;
+    enum ot_err err = find_start(r, seg, &start);
+    if (err != OT_OK) return err;
+    if ((err = eng_segment_acquire(seg, log->dir_path, ENG_SEGMENT_LOG, true, &fd)) != OT_OK) return err;
+    for (;;) {
+        if ((err = open_indexes(r, seg, &start)) == OT_OK) {
+            eng_scan_init(&scan, log->io, fd, start.pos, seg->bytes, r->buffer, r->buffer_bytes);
+            err = walk_batches(r, seg, &start, &scan, &by_order);
+        }
+        bool lied = err == OT_ERR_MISMATCH || ((err == OT_ERR_CORRUPT || err == OT_ERR_SHORT) && scan.pos == start.pos && start.pos > 0);
+        if (!lied) break;
+        close_indexes(r, seg);
+        r->out->indexes_rebuilt++;
+        start = WALK_FROM_START;
+        by_order = false;
+    }
+    if (err == OT_OK || err == OT_ERR_CORRUPT || err == OT_ERR_SHORT) {
+        r->out->scanned_bytes += scan.read_bytes;
+        *stopped_out = err != OT_OK;
+        if (err != OT_OK) err = cut_at(r, seg, slot, &scan, err, by_order);
+        if (err == OT_OK) err = finish_walk(r, seg, scan.pos, &start.indexing, slot + 1 == log->segment_count);
+    }
+    close_indexes(r, seg);
+    eng_segment_release(seg, ENG_SEGMENT_LOG);
+    return err;
+}
+
+/* A later segment must go on where the former ended. */
+static bool segment_follows(const struct recovery *r, const struct eng_segment *before, const struct eng_segment *seg)
+{
+    if (seg->base_offset < before->end_offset) return false;
+    return seg->base_offset == before->end_offset || r->config.compact_enabled || before->end_offset < r->checked_from;
+}
+
+static enum ot_err walk_segments(struct recovery *r, uint32_t from_slot)
+{
+    struct eng_log *log = r->log;
+    bool stopped = false;
+    enum ot_err err = OT_OK;
+    for (uint32_t slot = from_slot; slot < log->segment_count && err == OT_OK && !stopped; slot++) {
+        err = walk_segment(r, slot, &stopped);
+        if (err != OT_OK || stopped || slot + 1 == log->segment_count) continue;
+        struct eng_segment *seg = log->segments[slot];
+        if (segment_follows(r, seg, log->segments[slot + 1])) continue;
+        if (seg->end_offset < r->checked_from) return OT_ERR_CORRUPT;
+        r->out->cut_offset = seg->end_offset;
+        err = drop_segments_behind(r, slot);
+        if (err == OT_OK && !eng_log_read_only(log)) err = log->io->ops->sync_dir(log->io, log->dir_path);
+        ot_log(OT_LOG_WARN, "log", "log_cut", "dir=%s offset=%" PRId64 " bytes=%" PRIu64 " kept_aside=1", log->dir_path, seg->end_offset, r->out->cut_bytes);
+    }
+    return err;
+}
+
+/* The first batch's timestamp, which decides when the active segment rolls by time. */
+static enum ot_err load_first_timestamp(struct eng_log *log, struct eng_segment *seg)
+{
+    uint8_t header[ENG_BATCH_HEADER_BYTES];
+    struct eng_batch_info info;
+    int fd = -1;
+    if (seg->first_timestamp_ms != INT64_MIN || seg->bytes < sizeof header) return OT_OK;
+    enum ot_err err = eng_segment_acquire(seg, log->dir_path, ENG_SEGMENT_LOG, true, &fd);
+    if (err != OT_OK) return err;
+    err = ot_io_read_exact(log->io, fd, header, sizeof header, 0);
+    eng_segment_release(seg, ENG_SEGMENT_LOG);
+    if (err == OT_OK && eng_batch_parse(header, sizeof header, &info) == OT_OK) seg->first_timestamp_ms = info.max_timestamp;
+    return err;
+}
+
+/* Walks from a slot on; the buffer is no larger than what there is to read, for thousands of small logs are opened at once. */
+static enum ot_err walk_from(struct recovery *r, uint32_t slot)
+{
+    uint64_t most = 0;
+    for (uint32_t i = slot; i < r->log->segment_count; i++) most = OT_MAX(most, r->log->segments[i]->bytes);
+    r->buffer_bytes = (uint32_t)OT_MAX(OT_MIN(most, (uint64_t)ENG_SCAN_BULK_BYTES), (uint64_t)ENG_SCAN_BUFFER_BYTES);
+    r->buffer = malloc(r->buffer_bytes);
+    r->indexes = malloc(sizeof *r->indexes);
+    enum ot_err err = r->buffer == NULL || r->indexes == NULL ? OT_ERR_NO_MEMORY : walk_segments(r, slot);
+    free(r->buffer);
+    free(r->indexes);
+    return err;
+}
+
+static enum ot_err scan_segments(struct eng_log *log, const struct eng_log_open *how, struct eng_recovery *out)
+{
+    struct recovery r = { .log = log, .config = how->config, .out = out, .clean = how->clean, .last_epoch = -1 };
+    if (log->segment_count == 0) return OT_OK;
+    r.checked_from = how->clean ? INT64_MAX : OT_MAX(how->recovery_point, log->segments[0]->base_offset);
+    uint32_t slot = how->clean ? log->segment_count - 1 : eng_log_slot(log, r.checked_from);
+    enum ot_err err = walk_from(&r, slot);
+    if (err != OT_OK) return err;
+    for (uint32_t i = slot; i < log->segment_count && !how->clean; i++) log->segments[i]->dirty = log->segments[i]->name_unsynced = true;
+    return load_first_timestamp(log, eng_log_active(log));
+}
+
+/* After a truncation: what the new active segment's indexes and times are. Everything in it is known to be good. */
+enum ot_err eng_log_rewalk_active(struct eng_log *log)
+{
+    struct eng_recovery out = { .cut_offset = -1 };
+    struct eng_segment *seg = eng_log_active(log);
+    struct recovery r = { .log = log, .config = eng_log_config_now(log), .out = &out, .last_epoch = -1, .checked_from = seg->end_offset };
+    int64_t end_offset = seg->end_offset;
+    enum ot_err err = walk_from(&r, log->segment_count - 1);
+    pthread_mutex_lock(&log->lock);
+    seg->end_offset = end_offset;          /* a hole before it stays a hole */
+    pthread_mutex_unlock(&log->lock);
+    return err != OT_OK ? err : load_first_timestamp(log, seg);
+}
+
+/* Sealed segments below the recovery point that lost an index. */
+static enum ot_err rebuild_missing(struct eng_log *log, struct eng_recovery *out)
+{
+    struct eng_log_config config = eng_log_config_now(log);
+    for (uint32_t i = 0; i + 1 < log->segment_count; i++) {
+        struct eng_segment *seg = log->segments[i];
+        bool missing = atomic_load(&seg->index_count) == 0 || atomic_load(&seg->time_count) == 0;
+        if (!missing || seg->times_known || seg->bytes <= config.index_interval_bytes) continue;
+        enum ot_err err = eng_segment_rebuild(seg, log->dir_path, seg->bytes, config.index_interval_bytes);
+        if (err == OT_ERR_NO_SPACE || err == OT_ERR_CORRUPT) continue;         /* lookups read from the start; a read of the bad place will tell */
+        if (err != OT_OK) return err;
+        out->indexes_rebuilt++;
+    }
+    return OT_OK;
+}
+
+/* ---- the whole ---- */
+
+static enum ot_err load_epochs(struct eng_log *log)
+{
+    enum ot_err err = eng_epochs_open(log->io, log->dir_path, &log->epochs);
+    bool damaged = err == OT_ERR_CORRUPT;
+    if (err != OT_OK && !damaged) return err;
+    bool lost = eng_epochs_latest(log->epochs) < 0 && log->segment_count > 0 && atomic_load(&log->size_bytes) > 0;
+    if (damaged || lost) err = eng_log_rebuild_epochs(log);
+    else err = OT_OK;
+    if (err == OT_OK) err = eng_epochs_truncate_end(log->epochs, atomic_load(&log->log_end_offset), false);
+    if (err == OT_OK) err = eng_epochs_truncate_start(log->epochs, atomic_load(&log->log_start_offset));
+    if (err == OT_ERR_NO_SPACE) {
+        eng_log_give_up(log, err, "writing the leader epochs");
+        err = OT_OK;
+    }
+    log->latest_epoch = eng_epochs_latest(log->epochs);
+    return err;
+}
+
+static void set_offsets(struct eng_log *log, const struct eng_log_open *how)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < log->segment_count; i++) bytes += log->segments[i]->bytes;
+    int64_t base = log->segment_count == 0 ? how->log_start_offset : log->segments[0]->base_offset;
+    int64_t end = log->segment_count == 0 ? base : eng_log_active(log)->end_offset;
+    int64_t start = OT_MAX(how->log_start_offset, base);
+    int64_t flushed = how->clean ? end : OT_MIN(OT_MAX(how->recovery_point, base), end);
+    atomic_store(&log->size_bytes, bytes);
+    atomic_store(&log->log_end_offset, end);
+    atomic_store(&log->log_start_offset, start);
+    atomic_store(&log->flushed_end, flushed);
+    if (flushed < end) return;
+    for (uint32_t i = 0; i < log->segment_count; i++) log->segments[i]->dirty = log->segments[i]->name_unsynced = false;
+}
+
+enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how, struct eng_recovery *out)
+{
+    enum ot_err err = log->dir_unsynced ? OT_OK : load_segments(log);
+    if (err == OT_OK) err = scan_segments(log, how, out);
+    if (err == OT_OK) err = rebuild_missing(log, out);
+    if (err != OT_OK) return err;
+    set_offsets(log, how);
+    if ((err = load_epochs(log)) != OT_OK) return err;
+    if (atomic_load(&log->log_start_offset) > atomic_load(&log->log_end_offset)) {
+        /* what was below the log start was deleted by a user; its offsets are not given out a second time */
+        if ((err = eng_log_begin_at(log, atomic_load(&log->log_start_offset), how->wall_ms)) != OT_OK) return err;
+    } else if ((err = eng_log_load_producers(log, !how->clean && !eng_log_read_only(log), how->wall_ms)) != OT_OK) {
+        return err;
+    }
+    for (uint32_t i = 0; i < log->segment_count; i++) {            /* an idle log holds no descriptor */
+        eng_file_forget(&log->store->files, &log->segments[i]->log);
+        eng_file_forget(&log->store->files, &log->segments[i]->index);
+        eng_file_forget(&log->store->files, &log->segments[i]->time);
+        eng_file_forget(&log->store->files, &log->segments[i]->txn);
+    }
+    out->segments = log->segment_count;
+    return OT_OK;
+}
