@@ -12,7 +12,7 @@
 #define SHOWN_MAX      50
 
 struct tally {
-    long passed, failed;
+    long passed, failed, later;
 };
 static struct vectors_of *registered;
 
@@ -48,7 +48,9 @@ static void check_line(const char *file, long number, const char *text, size_t b
     if (line == NULL) {
         (void)snprintf(why, sizeof why, "no JSON: %s", error.text);
     }
-    if (of != NULL && of->check(line, why, sizeof why)) {
+    if (of != NULL && of->check == NULL) {
+        tally->later++;
+    } else if (of != NULL && of->check(line, why, sizeof why)) {
         tally->passed++;
     } else if (tally->failed++ < SHOWN_MAX) {
         (void)fprintf(stderr, "%s:%ld: %s\n", file, number, why);
@@ -87,7 +89,7 @@ static bool check_file(const char *dir, const char *name, struct tally *total)
     char path[4096];
     (void)snprintf(path, sizeof path, "%s/%s.jsonl.gz", dir, name);
     gzFile in = gzopen(path, "rb");
-    struct tally tally = {0, 0};
+    struct tally tally = {0, 0, 0};
     char *text = NULL;
     size_t cap = 0, bytes;
     int more = -1;
@@ -103,6 +105,9 @@ static bool check_file(const char *dir, const char *name, struct tally *total)
     if (more < 0) {
         (void)fprintf(stderr, "%s: not readable\n", path);
     }
+    if (tally.later > 0) {
+        (void)fprintf(stderr, "%s: %ld lines are of kinds that nothing here implements yet\n", name, tally.later);
+    }
     printf("%s: %ld passed, %ld failed\n", name, tally.passed, tally.failed);
     total->passed += tally.passed;
     total->failed += tally.failed;
@@ -117,7 +122,7 @@ static int is_vectors(const struct dirent *entry)
 
 int main(int count, char **words)
 {
-    struct tally total = {0, 0};
+    struct tally total = {0, 0, 0};
     struct dirent **entries = NULL;
     if (count != 2 && count != 3) {
         (void)fprintf(stderr, "usage: vectors_run DIR [NAME]\n");
