@@ -1,5 +1,6 @@
-/* Batch headers: parse, checksum, split, stamp. The byte table is in the header file. Nothing here follows a length before it was compared with
- * what is there; a batch whose CRC is right can still lie about everything under it, which engine/batch_check.c finds out. */
+/* Batch headers: parse, checksum, split, stamp. The byte table is in the header file. Nothing here follows a length before it
+ * was compared with what is there; a batch whose CRC is right can still lie about everything under it, which
+ * engine/batch_check.c finds out. */
 #include "engine/batch.h"
 #include "base/util.h"
 #include "engine/record.h"
@@ -7,12 +8,12 @@
 #include <string.h>
 #include <zlib.h>
 
-#define LEGACY_BODY_BYTES_MIN 14           /* magic 0 behind offset and size; the least length of anything */
+#define LEGACY_BODY_BYTES_MIN    14 /* magic 0 behind offset and size; the least length of anything */
 #define LEGACY_V1_BODY_BYTES_MIN 22
-#define ATTRIBUTE_CODEC 0x07
-#define ATTRIBUTE_APPEND_TIME 0x08
-#define ATTRIBUTE_TRANSACTIONAL 0x10
-#define ATTRIBUTE_CONTROL 0x20
+#define ATTRIBUTE_CODEC          0x07
+#define ATTRIBUTE_APPEND_TIME    0x08
+#define ATTRIBUTE_TRANSACTIONAL  0x10
+#define ATTRIBUTE_CONTROL        0x20
 #define ATTRIBUTE_DELETE_HORIZON 0x40
 
 int32_t eng_sequence_add(int32_t sequence, int32_t count)
@@ -76,7 +77,8 @@ enum ot_err eng_batch_parse(const uint8_t *data, size_t bytes, struct eng_batch_
     if (err != OT_OK) {
         return err;
     }
-    int64_t least = out->magic == 2 ? (int64_t)ENG_BATCH_HEADER_BYTES : 12 + (out->magic == 1 ? LEGACY_V1_BODY_BYTES_MIN : LEGACY_BODY_BYTES_MIN);
+    int64_t least = out->magic == 2 ? (int64_t)ENG_BATCH_HEADER_BYTES
+                                    : 12 + (out->magic == 1 ? LEGACY_V1_BODY_BYTES_MIN : LEGACY_BODY_BYTES_MIN);
     if (out->batch_bytes < least) {
         return OT_ERR_CORRUPT_MESSAGE;
     }
@@ -117,7 +119,7 @@ enum ot_err eng_batch_split(struct ot_reader *cursor, struct eng_batch_piece *pi
         return OT_ERR_NOT_FOUND;
     }
     if (err == OT_OK) {
-        *piece_out = (struct eng_batch_piece){ cursor->at, (uint32_t)batch_bytes, magic };
+        *piece_out = (struct eng_batch_piece){cursor->at, (uint32_t)batch_bytes, magic};
         cursor->at += batch_bytes;
     }
     return err;
@@ -146,9 +148,10 @@ void eng_batch_marker(const uint8_t *data, const struct eng_batch_info *info, st
 {
     struct eng_record_iter iter;
     struct eng_record record;
-    *out = (struct eng_marker){ .coordinator_epoch = -1 };
-    if (!info->control || info->codec != ENG_CODEC_NONE || eng_record_open(&iter, NULL, data, (size_t)info->batch_bytes, 0) != OT_OK ||
-        eng_record_next(&iter, &record) != OT_OK || record.key.bytes < 4) {
+    *out = (struct eng_marker){.coordinator_epoch = -1};
+    if (!info->control || info->codec != ENG_CODEC_NONE ||
+        eng_record_open(&iter, NULL, data, (size_t)info->batch_bytes, 0) != OT_OK || eng_record_next(&iter, &record) != OT_OK ||
+        record.key.bytes < 4) {
         return;
     }
     int16_t type = ot_load_i16(record.key.data + 2);

@@ -1,5 +1,5 @@
-/* What a leader asks of a batch before it takes it. The order of checks is Kafka's, since clients see the first error; where Kafka fails by accident (an unknown
- * codec, broken compressed data) the answer here names the cause. */
+/* What a leader asks of a batch before it takes it. The order of checks is Kafka's, since clients see the first error; where
+ * Kafka fails by accident (an unknown codec, broken compressed data) the answer here names the cause. */
 #include "engine/batch.h"
 #include "engine/record.h"
 #include "engine/record_frame.h"
@@ -12,9 +12,16 @@
 
 struct eng_batch_rules eng_batch_rules_default(int64_t now_ms)
 {
-    return (struct eng_batch_rules){ .now_ms = now_ms, .timestamp_before_max_ms = INT64_MAX, .timestamp_after_max_ms = 3600000,
-        .max_decompressed_bytes = 2147483639, .max_message_bytes = 1048588, .level = ENG_CODEC_LEVEL_DEFAULT, .compression = ENG_CODEC_PRODUCER,
-        .timestamp_type = ENG_TIMESTAMP_CREATE, .origin = ENG_ORIGIN_CLIENT, .produce_api_version = -1 };
+    return (struct eng_batch_rules){.now_ms = now_ms,
+        .timestamp_before_max_ms = INT64_MAX,
+        .timestamp_after_max_ms = 3600000,
+        .max_decompressed_bytes = 2147483639,
+        .max_message_bytes = 1048588,
+        .level = ENG_CODEC_LEVEL_DEFAULT,
+        .compression = ENG_CODEC_PRODUCER,
+        .timestamp_type = ENG_TIMESTAMP_CREATE,
+        .origin = ENG_ORIGIN_CLIENT,
+        .produce_api_version = -1};
 }
 
 static enum ot_err refuse(struct eng_batch_verdict *verdict, enum ot_err err, const char *format, ...) OT_PRINTF(3, 4);
@@ -37,8 +44,8 @@ static void verdict_clear(struct eng_batch_verdict *verdict)
 
 /* ---- what Produce may carry ---- */
 
-enum ot_err eng_batch_take(const uint8_t *payload, size_t bytes, const struct eng_batch_rules *rules, struct eng_batch_piece *piece_out,
-    struct eng_batch_verdict *verdict)
+enum ot_err eng_batch_take(const uint8_t *payload, size_t bytes, const struct eng_batch_rules *rules,
+    struct eng_batch_piece *piece_out, struct eng_batch_verdict *verdict)
 {
     struct ot_reader cursor = ot_reader_over(payload, bytes);
     struct eng_batch_piece second;
@@ -58,7 +65,8 @@ enum ot_err eng_batch_take(const uint8_t *payload, size_t bytes, const struct en
     }
     int codec = piece_out->data[22] & 7;
     if (rules->produce_api_version >= 0 && rules->produce_api_version < ZSTD_PRODUCE_VERSION_MIN && codec >= ENG_CODEC_ZSTD) {
-        return refuse(verdict, OT_ERR_UNSUPPORTED_COMPRESSION_TYPE, "produce version %d knows no codec %d", rules->produce_api_version, codec);
+        return refuse(verdict, OT_ERR_UNSUPPORTED_COMPRESSION_TYPE, "produce version %d knows no codec %d",
+            rules->produce_api_version, codec);
     }
     err = eng_batch_split(&cursor, &second);
     if (err == OT_ERR_NOT_FOUND) {
@@ -87,12 +95,13 @@ static void record_refuse(struct eng_batch_verdict *verdict, int32_t index, enum
     }
     verdict->record_error_count++;
     if (verdict->err != OT_ERR_INVALID_TIMESTAMP) {
-        verdict->err = err;                                  /* one bad timestamp among others decides, as in Kafka */
+        verdict->err = err; /* one bad timestamp among others decides, as in Kafka */
     }
 }
 
 /* The record is whole; is it wanted? Keeps the largest timestamp. */
-static void record_check(struct eng_batch_verdict *verdict, const struct eng_batch_rules *rules, int32_t index, int64_t timestamp, int32_t offset_delta, bool null_key)
+static void record_check(struct eng_batch_verdict *verdict, const struct eng_batch_rules *rules, int32_t index, int64_t timestamp,
+    int32_t offset_delta, bool null_key)
 {
     bool append_time = verdict->info.timestamp_type == ENG_TIMESTAMP_APPEND;
     if (OT_UNLIKELY(rules->compact_only && null_key)) {
@@ -103,7 +112,8 @@ static void record_check(struct eng_batch_verdict *verdict, const struct eng_bat
     } else if (rules->timestamp_type == ENG_TIMESTAMP_CREATE && timestamp != -1) {
         if (OT_UNLIKELY(!timestamp_in_range(rules, timestamp))) {
             if (verdict->text[0] == 0) {
-                snprintf(verdict->text, sizeof(verdict->text), "timestamp %lld of record %d is too far from the broker's clock, %lld", (long long)timestamp, index,
+                snprintf(verdict->text, sizeof(verdict->text),
+                    "timestamp %lld of record %d is too far from the broker's clock, %lld", (long long)timestamp, index,
                     (long long)rules->now_ms);
             }
             record_refuse(verdict, index, OT_ERR_INVALID_TIMESTAMP);
@@ -131,12 +141,14 @@ static enum ot_err records_done(struct eng_batch_verdict *verdict, const struct 
         verdict->max_timestamp = verdict->append_time = rules->now_ms;
         verdict->max_timestamp_index = verdict->info.record_count - 1;
     }
-    verdict->restamp = verdict->info.timestamp_type != rules->timestamp_type || verdict->info.max_timestamp != verdict->max_timestamp;
+    verdict->restamp =
+        verdict->info.timestamp_type != rules->timestamp_type || verdict->info.max_timestamp != verdict->max_timestamp;
     return OT_OK;
 }
 
 /* Uncompressed records in place. The whole cost of a common produce besides the CRC. */
-static enum ot_err records_walk(const uint8_t *data, size_t bytes, const struct eng_batch_rules *rules, struct eng_batch_verdict *verdict)
+static enum ot_err records_walk(
+    const uint8_t *data, size_t bytes, const struct eng_batch_rules *rules, struct eng_batch_verdict *verdict)
 {
     const uint8_t *at = data + ENG_BATCH_HEADER_BYTES, *end = data + bytes;
     const struct eng_batch_info *info = &verdict->info;
@@ -144,11 +156,13 @@ static enum ot_err records_walk(const uint8_t *data, size_t bytes, const struct 
     struct eng_frame frame;
     for (int32_t i = 0; i < info->record_count; i++) {
         int32_t length;
-        if (!eng_frame_varint(&at, end, &length) || length < 0 || length > end - at || !eng_frame_parse(at, (size_t)length, &frame)) {
+        if (!eng_frame_varint(&at, end, &length) || length < 0 || length > end - at ||
+            !eng_frame_parse(at, (size_t)length, &frame)) {
             return refuse(verdict, OT_ERR_INVALID_RECORD, "record %d of %d is malformed", i, info->record_count);
         }
         at += length;
-        int64_t timestamp = append_time ? info->max_timestamp : (int64_t)((uint64_t)info->base_timestamp + (uint64_t)frame.timestamp_delta);
+        int64_t timestamp =
+            append_time ? info->max_timestamp : (int64_t)((uint64_t)info->base_timestamp + (uint64_t)frame.timestamp_delta);
         record_check(verdict, rules, i, timestamp, frame.offset_delta, frame.key.null);
     }
     if (at != end) {
@@ -163,7 +177,8 @@ static enum ot_err header_check(const struct eng_batch_rules *rules, struct eng_
 {
     const struct eng_batch_info *info = &verdict->info;
     if (info->record_count <= 0 || info->last_offset_delta < 0 || (int64_t)info->last_offset_delta + 1 != info->record_count) {
-        return refuse(verdict, OT_ERR_INVALID_RECORD, "record count %d does not fit last offset delta %d", info->record_count, info->last_offset_delta);
+        return refuse(verdict, OT_ERR_INVALID_RECORD, "record count %d does not fit last offset delta %d", info->record_count,
+            info->last_offset_delta);
     }
     if (rules->origin == ENG_ORIGIN_CLIENT && info->control) {
         return refuse(verdict, OT_ERR_INVALID_RECORD, "clients may not write control records");
@@ -178,7 +193,8 @@ static enum ot_err header_check(const struct eng_batch_rules *rules, struct eng_
 }
 
 /* whole, of the right magic, not too large, unharmed */
-static enum ot_err envelope_check(const uint8_t *data, size_t bytes, const struct eng_batch_rules *rules, struct eng_batch_verdict *verdict)
+static enum ot_err envelope_check(
+    const uint8_t *data, size_t bytes, const struct eng_batch_rules *rules, struct eng_batch_verdict *verdict)
 {
     struct eng_batch_info *info = &verdict->info;
     enum ot_err err = eng_batch_parse(data, bytes, info);
@@ -189,10 +205,12 @@ static enum ot_err envelope_check(const uint8_t *data, size_t bytes, const struc
         return refuse(verdict, OT_ERR_INVALID_RECORD, "record format of magic %d is read, not written", info->magic);
     }
     if (rules->origin == ENG_ORIGIN_CLIENT && info->base_offset != 0) {
-        return refuse(verdict, OT_ERR_INVALID_RECORD, "base offset %lld: a producer's batch begins at 0", (long long)info->base_offset);
+        return refuse(
+            verdict, OT_ERR_INVALID_RECORD, "base offset %lld: a producer's batch begins at 0", (long long)info->base_offset);
     }
     if (rules->origin != ENG_ORIGIN_REPLICATION && (int64_t)bytes > rules->max_message_bytes) {
-        return refuse(verdict, OT_ERR_MESSAGE_TOO_LARGE, "the batch has %zu bytes, max.message.bytes is %d", bytes, rules->max_message_bytes);
+        return refuse(
+            verdict, OT_ERR_MESSAGE_TOO_LARGE, "the batch has %zu bytes, max.message.bytes is %d", bytes, rules->max_message_bytes);
     }
     if (eng_batch_check_crc(data, info) != OT_OK) {
         return refuse(verdict, OT_ERR_CORRUPT_MESSAGE, "the checksum of the batch is wrong");
@@ -200,7 +218,8 @@ static enum ot_err envelope_check(const uint8_t *data, size_t bytes, const struc
     return OT_OK;
 }
 
-enum ot_err eng_batch_check_shallow(const uint8_t *data, size_t bytes, const struct eng_batch_rules *rules, struct eng_batch_verdict *verdict)
+enum ot_err eng_batch_check_shallow(
+    const uint8_t *data, size_t bytes, const struct eng_batch_rules *rules, struct eng_batch_verdict *verdict)
 {
     verdict_clear(verdict);
     enum ot_err err = envelope_check(data, bytes, rules, verdict);
@@ -212,7 +231,8 @@ enum ot_err eng_batch_check_shallow(const uint8_t *data, size_t bytes, const str
         verdict->max_timestamp = info->max_timestamp;
         verdict->max_timestamp_index = OT_MAX(info->last_offset_delta, 0);
         return info->last_offset_delta < 0 || info->record_count < 0
-                   ? refuse(verdict, OT_ERR_CORRUPT_MESSAGE, "record count %d or last offset delta %d is negative", info->record_count, info->last_offset_delta)
+                   ? refuse(verdict, OT_ERR_CORRUPT_MESSAGE, "record count %d or last offset delta %d is negative",
+                         info->record_count, info->last_offset_delta)
                    : OT_OK;
     }
     if ((err = header_check(rules, verdict)) != OT_OK) {
@@ -229,10 +249,10 @@ enum ot_err eng_batch_check_shallow(const uint8_t *data, size_t bytes, const str
 static enum ot_err deep_refuse(struct eng_batch_verdict *verdict, enum ot_err err, int32_t index)
 {
     switch (err) {
-    case OT_ERR_CORRUPT_MESSAGE: return refuse(verdict, err, "the %s data is damaged at record %d", eng_codec_name(verdict->info.codec), index);
+    case OT_ERR_CORRUPT_MESSAGE:
+        return refuse(verdict, err, "the %s data is damaged at record %d", eng_codec_name(verdict->info.codec), index);
     case OT_ERR_NO_MEMORY: return refuse(verdict, err, "no memory to decode the batch now");
-    default:
-        return refuse(verdict, err, "record %d of %d is malformed, too large or misplaced", index, verdict->info.record_count);
+    default: return refuse(verdict, err, "record %d of %d is malformed, too large or misplaced", index, verdict->info.record_count);
     }
 }
 

@@ -1,14 +1,15 @@
-/* Another codec, because compression.type says so. Records are carried over byte for byte through the window, so a batch that unfolds to gigabytes costs
- * one window and stops at max.message.bytes of output. Only where an uncompressed batch had odd offset deltas are they renumbered, as Kafka does. */
+/* Another codec, because compression.type says so. Records are carried over byte for byte through the window, so a batch that
+ * unfolds to gigabytes costs one window and stops at max.message.bytes of output. Only where an uncompressed batch had odd
+ * offset deltas are they renumbered, as Kafka does. */
+#include "base/util.h"
 #include "engine/batch.h"
 #include "engine/record.h"
 #include "engine/record_frame.h"
-#include "base/util.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define ATTRIBUTES_KEPT 0x30                   /* transactional, control; neither delete horizon nor unused bits */
+#define ATTRIBUTES_KEPT 0x30 /* transactional, control; neither delete horizon nor unused bits */
 
 /* One record with its index as offset delta; everything behind the delta stays. */
 static enum ot_err renumber(struct eng_encode *encode, const struct eng_record *record)
@@ -17,7 +18,7 @@ static enum ot_err renumber(struct eng_encode *encode, const struct eng_record *
     int64_t timestamp_delta;
     int32_t offset_delta;
     bool parsed = eng_frame_varlong(&at, end, &timestamp_delta) && eng_frame_varint(&at, end, &offset_delta);
-    OT_ASSERT(parsed);                         /* eng_record_next took it apart already */
+    OT_ASSERT(parsed); /* eng_record_next took it apart already */
     size_t tail_bytes = (size_t)(end - at);
     size_t body_bytes = 1 + ot_varlong_bytes(timestamp_delta) + ot_varint_bytes(record->index) + tail_bytes;
     uint8_t head[32];
@@ -41,7 +42,8 @@ static enum ot_err carry_renumbered(const uint8_t *data, size_t bytes, struct en
     return err == OT_ERR_NOT_FOUND ? OT_OK : err;
 }
 
-static enum ot_err carry_over(const uint8_t *data, size_t bytes, enum eng_codec codec, struct eng_decode *decode, struct eng_encode *encode)
+static enum ot_err carry_over(
+    const uint8_t *data, size_t bytes, enum eng_codec codec, struct eng_decode *decode, struct eng_encode *encode)
 {
     const uint8_t *chunk = data + ENG_BATCH_HEADER_BYTES;
     size_t got = bytes - ENG_BATCH_HEADER_BYTES;
@@ -56,10 +58,12 @@ static enum ot_err carry_over(const uint8_t *data, size_t bytes, enum eng_codec 
     return err;
 }
 
-static void header_write(uint8_t *to, const uint8_t *from, size_t bytes, const struct eng_batch_rules *rules, const struct eng_batch_verdict *verdict)
+static void header_write(
+    uint8_t *to, const uint8_t *from, size_t bytes, const struct eng_batch_rules *rules, const struct eng_batch_verdict *verdict)
 {
     memcpy(to, from, ENG_BATCH_HEADER_BYTES);
-    int attributes = (verdict->info.attributes & ATTRIBUTES_KEPT) | (int)rules->compression | (rules->timestamp_type == ENG_TIMESTAMP_APPEND ? 0x08 : 0);
+    int attributes = (verdict->info.attributes & ATTRIBUTES_KEPT) | (int)rules->compression |
+                     (rules->timestamp_type == ENG_TIMESTAMP_APPEND ? 0x08 : 0);
     eng_batch_stamp(to, 0, -1);
     ot_store_u32(to + 8, (uint32_t)(bytes - 12));
     ot_store_u16(to + 21, (uint16_t)attributes);
@@ -79,7 +83,8 @@ enum ot_err eng_batch_rebuild(const uint8_t *data, size_t bytes, const struct en
         err = eng_encode_begin(encode, rules->compression, rules->level, sink);
     }
     if (err == OT_OK) {
-        err = verdict->odd_offsets ? carry_renumbered(data, bytes, encode) : carry_over(data, bytes, verdict->info.codec, decode, encode);
+        err = verdict->odd_offsets ? carry_renumbered(data, bytes, encode)
+                                   : carry_over(data, bytes, verdict->info.codec, decode, encode);
     }
     err = err == OT_OK ? eng_encode_finish(encode) : err;
     if (err == OT_OK) {
@@ -89,7 +94,9 @@ enum ot_err eng_batch_rebuild(const uint8_t *data, size_t bytes, const struct en
     }
     sink->bytes = start;
     verdict->err = err == OT_ERR_TOO_LARGE ? OT_ERR_MESSAGE_TOO_LARGE : err;
-    snprintf(verdict->text, sizeof(verdict->text), err == OT_ERR_TOO_LARGE ? "the batch is larger than max.message.bytes %d with compression.type %s"
-        : "the batch (max.message.bytes %d) could not be recompressed with %s", rules->max_message_bytes, eng_codec_name(rules->compression));
+    snprintf(verdict->text, sizeof(verdict->text),
+        err == OT_ERR_TOO_LARGE ? "the batch is larger than max.message.bytes %d with compression.type %s"
+                                : "the batch (max.message.bytes %d) could not be recompressed with %s",
+        rules->max_message_bytes, eng_codec_name(rules->compression));
     return verdict->err;
 }

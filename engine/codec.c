@@ -5,8 +5,12 @@
 #include <string.h>
 
 static const char *const codec_names[] = {
-    [ENG_CODEC_NONE] = "none",     [ENG_CODEC_GZIP] = "gzip", [ENG_CODEC_SNAPPY] = "snappy",
-    [ENG_CODEC_LZ4] = "lz4",       [ENG_CODEC_ZSTD] = "zstd", [ENG_CODEC_PRODUCER] = "producer",
+    [ENG_CODEC_NONE] = "none",
+    [ENG_CODEC_GZIP] = "gzip",
+    [ENG_CODEC_SNAPPY] = "snappy",
+    [ENG_CODEC_LZ4] = "lz4",
+    [ENG_CODEC_ZSTD] = "zstd",
+    [ENG_CODEC_PRODUCER] = "producer",
 };
 
 const char *eng_codec_name(enum eng_codec codec)
@@ -30,17 +34,17 @@ bool eng_codec_by_name(const char *name, enum eng_codec *out)
 
 void eng_sink_over(struct eng_sink *sink, void *data, size_t cap_bytes)
 {
-    *sink = (struct eng_sink){ .data = data, .cap_bytes = cap_bytes, .max_bytes = cap_bytes };
+    *sink = (struct eng_sink){.data = data, .cap_bytes = cap_bytes, .max_bytes = cap_bytes};
 }
 
 void eng_sink_malloc(struct eng_sink *sink, size_t max_bytes)
 {
-    *sink = (struct eng_sink){ .max_bytes = max_bytes, .owned = true };
+    *sink = (struct eng_sink){.max_bytes = max_bytes, .owned = true};
 }
 
 void eng_sink_pool(struct eng_sink *sink, struct ot_pool *pool, size_t max_bytes)
 {
-    *sink = (struct eng_sink){ .max_bytes = OT_MIN(max_bytes, (size_t)UINT32_MAX), .pool = pool, .owned = true };
+    *sink = (struct eng_sink){.max_bytes = OT_MIN(max_bytes, (size_t)UINT32_MAX), .pool = pool, .owned = true};
 }
 
 static enum ot_err sink_grow(struct eng_sink *sink, size_t cap_bytes)
@@ -59,7 +63,7 @@ static enum ot_err sink_grow(struct eng_sink *sink, size_t cap_bytes)
         return OT_ERR_NO_MEMORY;
     }
     if (sink->bytes > 0) {
-        memcpy(buf->data, sink->data, sink->bytes);      /* doubling: each byte moves once on average */
+        memcpy(buf->data, sink->data, sink->bytes); /* doubling: each byte moves once on average */
     }
     ot_buf_unref(sink->buf);
     sink->buf = buf;

@@ -1,15 +1,15 @@
 /* Decoding contexts: one window, and the libraries' states behind it, all charged to a pool.
  *
  *   gzip     members one after another; bytes behind the last member that begin no further one are ignored
- *   snappy   raw: one block.  xerial: 82 "SNAPPY" 00, int32 version, int32 oldest reader's version, then blocks of int32 length and raw
- *            snappy; the header may come again between blocks
+ *   snappy   raw: one block.  xerial: 82 "SNAPPY" 00, int32 version, int32 oldest reader's version, then blocks of int32
+ *            length and raw snappy; the header may come again between blocks
  *   lz4      one frame; what is behind it is ignored
  *   zstd     frames one after another, nothing else
  *
- * (What is ignored behind the data is what Kafka's readers ignore.) Damage is reported after the chunk decoded before it, so that a reader
- * of records gets as far as it can. */
-#define ZSTD_STATIC_LINKING_ONLY       /* ZSTD_createDCtx_advanced: memory through our pool */
-#define LZ4F_STATIC_LINKING_ONLY       /* LZ4F_createDecompressionContext_advanced: the same */
+ * (What is ignored behind the data is what Kafka's readers ignore.) Damage is reported after the chunk decoded before it, so
+ * that a reader of records gets as far as it can. */
+#define ZSTD_STATIC_LINKING_ONLY /* ZSTD_createDCtx_advanced: memory through our pool */
+#define LZ4F_STATIC_LINKING_ONLY /* LZ4F_createDecompressionContext_advanced: the same */
 #include "engine/codec.h"
 
 #include <lz4frame.h>
@@ -20,53 +20,57 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-#define WINDOW_BYTES_DEFAULT 65536u
+#define WINDOW_BYTES_DEFAULT    65536u
 #define ZSTD_WINDOW_LOG_DEFAULT 27u
-#define KEPT_BUF_BYTES (256u * 1024)           /* larger ones are given back after use */
-#define KEPT_ZSTD_BYTES (4u * 1024 * 1024)
-#define ZSTD_BESIDE_BYTES (1u << 20)           /* what a frame takes besides its window: state, block buffers, rounding */
-#define SNAPPY_RATIO_MAX 22u                   /* a three-byte copy makes 64 bytes: 21.3 is the most there can be */
-#define XERIAL_HEADER_BYTES 16u
-#define LZ4_HEADER_BYTES_MAX 19u
+#define KEPT_BUF_BYTES          (256u * 1024) /* larger ones are given back after use */
+#define KEPT_ZSTD_BYTES         (4u * 1024 * 1024)
+#define ZSTD_BESIDE_BYTES       (1u << 20) /* what a frame takes besides its window: state, block buffers, rounding */
+#define SNAPPY_RATIO_MAX        22u        /* a three-byte copy makes 64 bytes: 21.3 is the most there can be */
+#define XERIAL_HEADER_BYTES     16u
+#define LZ4_HEADER_BYTES_MAX    19u
 
-static const uint8_t xerial_magic[8] = { 0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0 };
+static const uint8_t xerial_magic[8] = {0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0};
 
 struct eng_decode {
     struct ot_pool *pool;
     struct eng_decode_limits limits;
-    struct ot_buf *window;             /* decoded chunks; taken at first need */
-    struct ot_buf *block;              /* a snappy block */
-    struct ot_buf *record;             /* a record that crosses chunks */
+    struct ot_buf *window; /* decoded chunks; taken at first need */
+    struct ot_buf *block;  /* a snappy block */
+    struct ot_buf *record; /* a record that crosses chunks */
     z_stream gzip;
     LZ4F_dctx *lz4;
     ZSTD_DCtx *zstd;
-    const uint8_t *at, *end;           /* compressed bytes not yet consumed */
+    const uint8_t *at, *end; /* compressed bytes not yet consumed */
     enum eng_codec codec;
-    enum ot_err damage;                /* to be reported once the chunk before it was taken */
+    enum ot_err damage; /* to be reported once the chunk before it was taken */
     bool gzip_ready, ended, xerial, frame_open, lz4_drop, lz4_keep;
-    uint8_t lz4_header[LZ4_HEADER_BYTES_MAX];      /* of a legacy frame, its checksum set right */
+    uint8_t lz4_header[LZ4_HEADER_BYTES_MAX]; /* of a legacy frame, its checksum set right */
     uint32_t lz4_header_bytes, lz4_header_at;
 };
 
-/* Memory of the libraries: a pooled buffer whose address lies just before the bytes that they see. */
+/* Memory of the libraries: a pooled buffer, with the way back to it before the bytes that they see. */
+struct state_head {
+    struct ot_buf *buf;
+    uint64_t spare; /* the bytes behind stay aligned to 16, as malloc's */
+};
+
 static void *state_alloc(void *opaque, size_t bytes)
 {
-    struct ot_buf *buf = ot_buf_new((struct ot_pool *)opaque, bytes + 32);
+    struct ot_buf *buf = ot_buf_new((struct ot_pool *)opaque, sizeof(struct state_head) + bytes);
     if (buf == NULL) {
         return NULL;
     }
-    uintptr_t at = ((uintptr_t)buf->data + sizeof(buf) + 15) & ~(uintptr_t)15;
-    memcpy((void *)(at - sizeof(buf)), &buf, sizeof(buf));
-    return (void *)at;
+    OT_ASSERT((uintptr_t)buf->data % 16 == 0);
+    struct state_head *head = (struct state_head *)(void *)buf->data;
+    head->buf = buf;
+    return head + 1;
 }
 
 static void state_free(void *opaque, void *memory)
 {
     (void)opaque;
     if (memory != NULL) {
-        struct ot_buf *buf;
-        memcpy(&buf, (uint8_t *)memory - sizeof(buf), sizeof(buf));
-        ot_buf_unref(buf);
+        ot_buf_unref(((struct state_head *)memory - 1)->buf);
     }
 }
 
@@ -98,7 +102,8 @@ enum ot_err eng_decode_new(struct ot_pool *pool, const struct eng_decode_limits 
         decode->limits.zstd_window_log_max = ZSTD_WINDOW_LOG_DEFAULT;
     }
     /* a window that could never be had is refused for good, not with "no memory now" */
-    while (decode->limits.zstd_window_log_max > 10 && ((size_t)1 << decode->limits.zstd_window_log_max) + ZSTD_BESIDE_BYTES > ot_pool_cap_bytes(pool)) {
+    while (decode->limits.zstd_window_log_max > 10 &&
+           ((size_t)1 << decode->limits.zstd_window_log_max) + ZSTD_BESIDE_BYTES > ot_pool_cap_bytes(pool)) {
         decode->limits.zstd_window_log_max--;
     }
     decode->ended = true;
@@ -167,7 +172,8 @@ enum ot_err eng_decode_hold(struct eng_decode *decode, size_t used_bytes, size_t
             return OT_ERR_NO_MEMORY;
         }
         if (used_bytes > 0) {
-            memcpy(buf->data, held->data, used_bytes);   /* a record that outgrew the buffer; doubling bounds the sum */
+            OT_ASSERT(held != NULL);
+            memcpy(buf->data, held->data, used_bytes); /* a record that outgrew the buffer; doubling bounds the sum */
         }
         ot_buf_unref(held);
         decode->record = buf;
@@ -231,7 +237,7 @@ static enum ot_err gzip_fill(struct eng_decode *decode, size_t *got)
         } else if (rc != Z_OK && rc != Z_BUF_ERROR) {
             decode->damage = OT_ERR_CORRUPT_MESSAGE;
         } else if (decode->at == before && z->avail_out == decode->limits.window_bytes) {
-            decode->damage = OT_ERR_CORRUPT_MESSAGE;         /* wants more than there is */
+            decode->damage = OT_ERR_CORRUPT_MESSAGE; /* wants more than there is */
         }
         if (decode->damage != OT_OK) {
             break;
@@ -243,14 +249,15 @@ static enum ot_err gzip_fill(struct eng_decode *decode, size_t *got)
 
 /* ---- lz4 ---- */
 
-/* Clients of magic 0 computed the header checksum from the wrong byte. The entry's own CRC covers the header, so the checksum is replaced
- * by a right one and not verified. */
+/* Clients of magic 0 computed the header checksum from the wrong byte. The entry's own CRC covers the header, so the checksum
+ * is replaced by a right one and not verified. */
 static uint32_t rotl32(uint32_t v, int by)
 {
     return (v << by) | (v >> (32 - by));
 }
 
-/* XXH32 with seed 0 of fewer than 16 bytes, which is what a frame descriptor has (github.com/Cyan4973/xxHash, doc/xxhash_spec.md) */
+/* XXH32 with seed 0 of fewer than 16 bytes, which is what a frame descriptor has (github.com/Cyan4973/xxHash,
+ * doc/xxhash_spec.md) */
 static uint32_t xxh32_short(const uint8_t *p, size_t bytes)
 {
     uint32_t h = 374761393u + (uint32_t)bytes;
@@ -277,14 +284,14 @@ static void lz4_legacy_header(struct eng_decode *decode)
     if (left < header) {
         return;
     }
-    memcpy(decode->lz4_header, decode->at, header);          /* 19 bytes at most; the input is not ours to patch */
+    memcpy(decode->lz4_header, decode->at, header); /* 19 bytes at most; the input is not ours to patch */
     decode->lz4_header[header - 1] = (uint8_t)(xxh32_short(decode->lz4_header + 4, header - 5) >> 8);
     decode->lz4_header_bytes = header;
     decode->at += header;
 }
 
-/* A context is reused only after a frame that ended well: liblz4 1.9.4 resets one that stopped inside a frame with a stated content size so that the next
- * frame without one fails. Blocks of 1 or 4 MiB are not kept either. */
+/* A context is reused only after a frame that ended well: liblz4 1.9.4 resets one that stopped inside a frame with a stated
+ * content size so that the next frame without one fails. Blocks of 1 or 4 MiB are not kept either. */
 static bool lz4_large(const struct eng_decode *decode)
 {
     return decode->end - decode->at >= 6 && (decode->at[5] & 0x70) > 0x50;
@@ -293,7 +300,7 @@ static bool lz4_large(const struct eng_decode *decode)
 static enum ot_err lz4_begin(struct eng_decode *decode, bool legacy)
 {
     if (decode->lz4 == NULL) {
-        LZ4F_CustomMem memory = { state_alloc, state_calloc, state_free, decode->pool };
+        LZ4F_CustomMem memory = {state_alloc, state_calloc, state_free, decode->pool};
         decode->lz4 = LZ4F_createDecompressionContext_advanced(memory, LZ4F_VERSION);
         if (decode->lz4 == NULL) {
             return OT_ERR_NO_MEMORY;
@@ -314,7 +321,8 @@ static size_t lz4_step(struct eng_decode *decode, size_t *got)
 {
     if (decode->lz4_header_at < decode->lz4_header_bytes) {
         size_t take = decode->lz4_header_bytes - decode->lz4_header_at;
-        size_t hint = LZ4F_decompress(decode->lz4, decode->window->data, got, decode->lz4_header + decode->lz4_header_at, &take, NULL);
+        size_t hint =
+            LZ4F_decompress(decode->lz4, decode->window->data, got, decode->lz4_header + decode->lz4_header_at, &take, NULL);
         decode->lz4_header_at += (uint32_t)take;
         return hint;
     }
@@ -341,7 +349,7 @@ static enum ot_err lz4_fill(struct eng_decode *decode, size_t *got)
             decode->ended = true;
             decode->lz4_drop = !decode->lz4_keep;
         } else if (*got == 0 && after == before) {
-            decode->damage = OT_ERR_CORRUPT_MESSAGE;         /* cut short */
+            decode->damage = OT_ERR_CORRUPT_MESSAGE; /* cut short */
             return OT_OK;
         }
     }
@@ -353,13 +361,13 @@ static enum ot_err lz4_fill(struct eng_decode *decode, size_t *got)
 static enum ot_err zstd_begin(struct eng_decode *decode)
 {
     if (decode->zstd == NULL) {
-        ZSTD_customMem memory = { state_alloc, state_free, decode->pool };
+        ZSTD_customMem memory = {state_alloc, state_free, decode->pool};
         decode->zstd = ZSTD_createDCtx_advanced(memory);
         if (decode->zstd == NULL) {
             return OT_ERR_NO_MEMORY;
         }
         size_t rc = ZSTD_DCtx_setParameter(decode->zstd, ZSTD_d_windowLogMax, (int)decode->limits.zstd_window_log_max);
-        OT_ASSERT(!ZSTD_isError(rc));                        /* ours, from configuration */
+        OT_ASSERT(!ZSTD_isError(rc)); /* ours, from configuration */
     } else {
         ZSTD_DCtx_reset(decode->zstd, ZSTD_reset_session_only);
     }
@@ -371,16 +379,16 @@ static enum ot_err zstd_damage(size_t rc)
 {
     switch (ZSTD_getErrorCode(rc)) {
     case ZSTD_error_memory_allocation: return OT_ERR_NO_MEMORY;
-    case ZSTD_error_frameParameter_windowTooLarge: return OT_ERR_INVALID_RECORD;     /* final: a retry cannot help */
+    case ZSTD_error_frameParameter_windowTooLarge: return OT_ERR_INVALID_RECORD; /* final: a retry cannot help */
     default: return OT_ERR_CORRUPT_MESSAGE;
     }
 }
 
 static enum ot_err zstd_fill(struct eng_decode *decode, size_t *got)
 {
-    ZSTD_outBuffer out = { decode->window->data, decode->limits.window_bytes, 0 };
+    ZSTD_outBuffer out = {decode->window->data, decode->limits.window_bytes, 0};
     while (out.pos == 0 && !decode->ended) {
-        ZSTD_inBuffer in = { decode->at, (size_t)(decode->end - decode->at), 0 };
+        ZSTD_inBuffer in = {decode->at, (size_t)(decode->end - decode->at), 0};
         if (in.size == 0 && !decode->frame_open) {
             decode->ended = true;
             break;
@@ -393,7 +401,7 @@ static enum ot_err zstd_fill(struct eng_decode *decode, size_t *got)
         }
         decode->frame_open = rc != 0;
         if (rc != 0 && in.pos == 0 && out.pos == 0) {
-            decode->damage = OT_ERR_CORRUPT_MESSAGE;         /* cut short */
+            decode->damage = OT_ERR_CORRUPT_MESSAGE; /* cut short */
             break;
         }
     }
@@ -417,7 +425,8 @@ static enum ot_err snappy_block(struct eng_decode *decode, const uint8_t *data, 
         }
     }
     *got = decode->block->cap_bytes;
-    return snappy_uncompress((const char *)data, bytes, (char *)decode->block->data, got) == SNAPPY_OK ? OT_OK : OT_ERR_CORRUPT_MESSAGE;
+    return snappy_uncompress((const char *)data, bytes, (char *)decode->block->data, got) == SNAPPY_OK ? OT_OK
+                                                                                                       : OT_ERR_CORRUPT_MESSAGE;
 }
 
 static enum ot_err snappy_begin(struct eng_decode *decode)
@@ -437,7 +446,7 @@ static enum ot_err xerial_next(struct eng_decode *decode, size_t *got)
 {
     size_t left = (size_t)(decode->end - decode->at);
     if (left >= XERIAL_HEADER_BYTES && memcmp(decode->at, xerial_magic, sizeof(xerial_magic)) == 0) {
-        decode->at += XERIAL_HEADER_BYTES;                   /* two streams joined */
+        decode->at += XERIAL_HEADER_BYTES; /* two streams joined */
         return OT_OK;
     }
     if (left < 4) {

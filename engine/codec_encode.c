@@ -1,4 +1,5 @@
-/* Encoding contexts: the libraries' states are made at first use and reused. Their memory depends only on levels, which operators set. */
+/* Encoding contexts: the libraries' states are made at first use and reused. Their memory depends only on levels, which
+ * operators set. */
 #include "engine/codec.h"
 
 #include <lz4frame.h>
@@ -8,15 +9,15 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#define SNAPPY_BLOCK_BYTES 32768u
-#define STEP_BYTES 16384u                  /* room asked of the sink at a time */
-#define LZ4_STEP_BYTES 65536u
-#define LZ4_LEVEL_FAST 9                   /* Kafka's default, and in its clients the fast compressor */
-#define LZ4_LEVEL_HIGH_MIN 3
-#define LZ4_LEVEL_HIGH_MAX 12
-#define ZSTD_LEVEL_DEFAULT 3
-#define ZSTD_WINDOW_LOG_BIG 22             /* batches are small: the windows of the highest levels only cost memory */
-#define ZSTD_LEVEL_BIG 17
+#define SNAPPY_BLOCK_BYTES  32768u
+#define STEP_BYTES          16384u /* room asked of the sink at a time */
+#define LZ4_STEP_BYTES      65536u
+#define LZ4_LEVEL_FAST      9 /* Kafka's default, and in its clients the fast compressor */
+#define LZ4_LEVEL_HIGH_MIN  3
+#define LZ4_LEVEL_HIGH_MAX  12
+#define ZSTD_LEVEL_DEFAULT  3
+#define ZSTD_WINDOW_LOG_BIG 22 /* batches are small: the windows of the highest levels only cost memory */
+#define ZSTD_LEVEL_BIG      17
 
 struct eng_encode {
     struct eng_sink *sink;
@@ -27,8 +28,9 @@ struct eng_encode {
     LZ4F_cctx *lz4;
     ZSTD_CCtx *zstd;
     size_t block_bytes;
-    uint8_t block[SNAPPY_BLOCK_BYTES];     /* plain bytes of the snappy block being filled */
-    uint8_t packed[LZ4_STEP_BYTES * 2 + 1024];     /* the libraries want room for their worst case; the sink is asked for what is true */
+    uint8_t block[SNAPPY_BLOCK_BYTES]; /* plain bytes of the snappy block being filled */
+    uint8_t
+        packed[LZ4_STEP_BYTES * 2 + 1024]; /* the libraries want room for their worst case; the sink is asked for what is true */
 };
 
 enum ot_err eng_encode_new(struct eng_encode **out)
@@ -94,7 +96,7 @@ static enum ot_err gzip_feed(struct eng_encode *encode, const void *data, size_t
 
 static enum ot_err snappy_begin(struct eng_encode *encode)
 {
-    static const uint8_t header[16] = { 0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1 };
+    static const uint8_t header[16] = {0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1};
     encode->block_bytes = 0;
     return eng_sink_write(encode->sink, header, sizeof(header));
 }
@@ -115,7 +117,7 @@ static enum ot_err snappy_feed(struct eng_encode *encode, const uint8_t *data, s
 {
     while (bytes > 0) {
         size_t take = OT_MIN(bytes, SNAPPY_BLOCK_BYTES - encode->block_bytes);
-        memcpy(encode->block + encode->block_bytes, data, take);     /* records are smaller than blocks: they are gathered here */
+        memcpy(encode->block + encode->block_bytes, data, take); /* records are smaller than blocks: they are gathered here */
         encode->block_bytes += take;
         data += take;
         bytes -= take;
@@ -137,7 +139,7 @@ static enum ot_err lz4_begin(struct eng_encode *encode, int32_t level)
     }
     LZ4F_preferences_t how = LZ4F_INIT_PREFERENCES;
     how.frameInfo.blockSizeID = LZ4F_max64KB;
-    how.frameInfo.blockMode = LZ4F_blockIndependent;         /* Kafka's readers know no other */
+    how.frameInfo.blockMode = LZ4F_blockIndependent; /* Kafka's readers know no other */
     bool fast = level == ENG_CODEC_LEVEL_DEFAULT || level == LZ4_LEVEL_FAST;
     how.compressionLevel = fast ? 0 : OT_MIN(OT_MAX(level, LZ4_LEVEL_HIGH_MIN), LZ4_LEVEL_HIGH_MAX);
     uint8_t header[32];
@@ -148,7 +150,8 @@ static enum ot_err lz4_begin(struct eng_encode *encode, int32_t level)
 static enum ot_err lz4_feed(struct eng_encode *encode, const uint8_t *data, size_t bytes)
 {
     for (size_t at = 0; at < bytes; at += LZ4_STEP_BYTES) {
-        size_t rc = LZ4F_compressUpdate(encode->lz4, encode->packed, sizeof(encode->packed), data + at, OT_MIN(bytes - at, (size_t)LZ4_STEP_BYTES), NULL);
+        size_t rc = LZ4F_compressUpdate(
+            encode->lz4, encode->packed, sizeof(encode->packed), data + at, OT_MIN(bytes - at, (size_t)LZ4_STEP_BYTES), NULL);
         OT_ASSERT(!LZ4F_isError(rc));
         enum ot_err err = eng_sink_write(encode->sink, encode->packed, rc);
         if (err != OT_OK) {
@@ -178,13 +181,13 @@ static enum ot_err zstd_begin(struct eng_encode *encode, int32_t level)
     if (at >= ZSTD_LEVEL_BIG) {
         failed = failed || ZSTD_isError(ZSTD_CCtx_setParameter(encode->zstd, ZSTD_c_windowLog, ZSTD_WINDOW_LOG_BIG));
     }
-    OT_ASSERT(!failed);                                      /* clamped above */
+    OT_ASSERT(!failed); /* clamped above */
     return OT_OK;
 }
 
 static enum ot_err zstd_feed(struct eng_encode *encode, const void *data, size_t bytes, ZSTD_EndDirective how)
 {
-    ZSTD_inBuffer in = { data, bytes, 0 };
+    ZSTD_inBuffer in = {data, bytes, 0};
     size_t left = 0;
     do {
         enum ot_err err = eng_sink_reserve(encode->sink, 1);
@@ -192,11 +195,11 @@ static enum ot_err zstd_feed(struct eng_encode *encode, const void *data, size_t
             return err;
         }
         size_t room = OT_MIN(encode->sink->cap_bytes, encode->sink->max_bytes) - encode->sink->bytes;
-        ZSTD_outBuffer out = { encode->sink->data + encode->sink->bytes, room, 0 };
+        ZSTD_outBuffer out = {encode->sink->data + encode->sink->bytes, room, 0};
         left = ZSTD_compressStream2(encode->zstd, &out, &in, how);
         encode->sink->bytes += out.pos;
         if (ZSTD_isError(left)) {
-            return OT_ERR_NO_MEMORY;                         /* nothing else can fail here */
+            return OT_ERR_NO_MEMORY; /* nothing else can fail here */
         }
     } while (how == ZSTD_e_end ? left != 0 : in.pos < in.size);
     return OT_OK;

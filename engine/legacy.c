@@ -10,15 +10,15 @@
  *            4  key bytes, -1 null; key
  *            4  value bytes, -1 null; value
  *
- * A compressed entry wraps a set of entries of its own magic, themselves not compressed. In magic 0 they carry true offsets, in magic 1 they
- * count from the first one and the wrapper has the offset of the last: since that is known only at the end, a magic 1 wrapper is decoded twice,
- * which keeps memory at one window. */
+ * A compressed entry wraps a set of entries of its own magic, themselves not compressed. In magic 0 they carry true offsets,
+ * in magic 1 they count from the first one and the wrapper has the offset of the last: since that is known only at the end, a
+ * magic 1 wrapper is decoded twice, which keeps memory at one window. */
 #include "engine/record_feed.h"
 
 #include <string.h>
 
-#define ENTRY_PREFIX_BYTES 12u             /* offset and size */
-#define ENTRY_BODY_BYTES_MIN 14            /* of magic 0, with neither key nor value */
+#define ENTRY_PREFIX_BYTES   12u /* offset and size */
+#define ENTRY_BODY_BYTES_MIN 14  /* of magic 0, with neither key nor value */
 
 struct entry {
     int64_t offset, timestamp;
@@ -32,7 +32,7 @@ static bool entry_blob(struct ot_reader *r, struct ot_blob *out)
     if (r->err != OT_OK || bytes < -1) {
         return false;
     }
-    *out = (struct ot_blob){ NULL, (uint32_t)OT_MAX(bytes, 0), bytes < 0 };
+    *out = (struct ot_blob){NULL, (uint32_t)OT_MAX(bytes, 0), bytes < 0};
     if (bytes >= 0 && (out->data = ot_read_bytes(r, (size_t)bytes)) == NULL) {
         return false;
     }
@@ -44,7 +44,7 @@ static bool entry_parse(int64_t offset, const uint8_t *body, size_t bytes, struc
 {
     struct ot_reader r = ot_reader_over(body, bytes);
     out->offset = offset;
-    (void)ot_read_u32(&r);                                   /* the CRC: of a whole entry checked by eng_batch_check_crc, of an inner one by its wrapper's */
+    (void)ot_read_u32(&r); /* the CRC: of a whole entry checked by eng_batch_check_crc, of an inner one by its wrapper's */
     out->magic = ot_read_i8(&r);
     out->attributes = ot_read_i8(&r);
     if (r.err != OT_OK || out->magic < 0 || out->magic > 1) {
@@ -99,7 +99,8 @@ static enum ot_err wrapper_open(struct eng_record_iter *iter, const struct entry
 enum ot_err eng_legacy_open(struct eng_record_iter *iter, const uint8_t *data, size_t bytes)
 {
     struct entry entry;
-    if (iter->info.codec > ENG_CODEC_LZ4 || !entry_parse(iter->info.base_offset, data + ENTRY_PREFIX_BYTES, bytes - ENTRY_PREFIX_BYTES, &entry)) {
+    if (iter->info.codec > ENG_CODEC_LZ4 ||
+        !entry_parse(iter->info.base_offset, data + ENTRY_PREFIX_BYTES, bytes - ENTRY_PREFIX_BYTES, &entry)) {
         return OT_ERR_INVALID_RECORD;
     }
     if (iter->info.codec == ENG_CODEC_NONE) {
@@ -140,11 +141,12 @@ enum ot_err eng_legacy_next(struct eng_record_iter *iter, struct eng_record *out
 {
     struct entry entry;
     if (iter->one && iter->index == 0) {
-        bool parsed = entry_parse(iter->info.base_offset, iter->data + ENTRY_PREFIX_BYTES, (size_t)iter->info.batch_bytes - ENTRY_PREFIX_BYTES, &entry);
-        OT_ASSERT(parsed);                                   /* open did the same */
+        bool parsed = entry_parse(
+            iter->info.base_offset, iter->data + ENTRY_PREFIX_BYTES, (size_t)iter->info.batch_bytes - ENTRY_PREFIX_BYTES, &entry);
+        OT_ASSERT(parsed); /* open did the same */
     } else if (iter->one || !inner_next(iter, &entry)) {
         if (iter->err == OT_OK && iter->index == 0) {
-            iter->err = OT_ERR_INVALID_RECORD;               /* a wrapper around nothing */
+            iter->err = OT_ERR_INVALID_RECORD; /* a wrapper around nothing */
         }
         return iter->err == OT_OK ? OT_ERR_NOT_FOUND : iter->err;
     }

@@ -1,5 +1,6 @@
-/* Iteration over records. Both ways through a batch share one rule set: a record's length bounds everything in it, all of it must be used
- * up, the count in the header says how many there are, and behind the last one nothing may follow, neither bytes nor a wrong codec checksum. */
+/* Iteration over records. Both ways through a batch share one rule set: a record's length bounds everything in it, all of it
+ * must be used up, the count in the header says how many there are, and behind the last one nothing may follow, neither bytes
+ * nor a wrong codec checksum. */
 #include "engine/record.h"
 #include "engine/record_feed.h"
 #include "engine/record_frame.h"
@@ -78,11 +79,11 @@ bool eng_feed_take(struct eng_record_iter *iter, size_t bytes, const uint8_t **o
             return false;
         }
         size_t part = OT_MIN((size_t)(iter->end - iter->at), bytes - used);
-        enum ot_err err = eng_decode_hold(iter->decode, used, used + part, &held);     /* as much as was decoded, not as was claimed */
+        enum ot_err err = eng_decode_hold(iter->decode, used, used + part, &held); /* as much as was decoded, not as was claimed */
         if (err != OT_OK) {
             return eng_feed_fail(iter, err);
         }
-        memcpy(held + used, iter->at, part);                 /* the record crosses the window: its pieces must meet somewhere */
+        memcpy(held + used, iter->at, part); /* the record crosses the window: its pieces must meet somewhere */
         used += part;
         iter->at += part;
     }
@@ -109,7 +110,7 @@ bool eng_feed_at_end(struct eng_record_iter *iter, const uint8_t **kept, size_t 
         if (err != OT_OK) {
             return eng_feed_fail(iter, err);
         }
-        memcpy(held, *kept, kept_bytes);                     /* one record a batch: looking for the end reuses the window it lies in */
+        memcpy(held, *kept, kept_bytes); /* one record a batch: looking for the end reuses the window it lies in */
         *kept = held;
     }
     return eng_feed_ended(iter) || eng_feed_fail(iter, OT_ERR_INVALID_RECORD);
@@ -117,7 +118,8 @@ bool eng_feed_at_end(struct eng_record_iter *iter, const uint8_t **kept, size_t 
 
 /* ---- magic 2 ---- */
 
-enum ot_err eng_record_open(struct eng_record_iter *iter, struct eng_decode *decode, const uint8_t *data, size_t bytes, int64_t max_record_bytes)
+enum ot_err eng_record_open(
+    struct eng_record_iter *iter, struct eng_decode *decode, const uint8_t *data, size_t bytes, int64_t max_record_bytes)
 {
     memset(iter, 0, sizeof(*iter));
     iter->decode = decode;
@@ -167,8 +169,9 @@ static bool feed_varint(struct eng_record_iter *iter, int32_t *out)
 
 static bool record_length(struct eng_record_iter *iter, int32_t *out)
 {
-    bool taken = iter->end - iter->at >= 5 ? eng_frame_varint(&iter->at, iter->end, out) || eng_feed_fail(iter, OT_ERR_INVALID_RECORD)
-                                           : feed_varint(iter, out);
+    bool taken = iter->end - iter->at >= 5
+                     ? eng_frame_varint(&iter->at, iter->end, out) || eng_feed_fail(iter, OT_ERR_INVALID_RECORD)
+                     : feed_varint(iter, out);
     if (!taken) {
         return false;
     }
@@ -182,8 +185,9 @@ static void record_fill(const struct eng_record_iter *iter, const struct eng_fra
 {
     const struct eng_batch_info *info = &iter->info;
     out->offset = (int64_t)((uint64_t)info->base_offset + (uint64_t)(int64_t)frame->offset_delta);
-    out->timestamp = info->timestamp_type == ENG_TIMESTAMP_APPEND ? info->max_timestamp
-                                                                   : (int64_t)((uint64_t)info->base_timestamp + (uint64_t)frame->timestamp_delta);
+    out->timestamp = info->timestamp_type == ENG_TIMESTAMP_APPEND
+                         ? info->max_timestamp
+                         : (int64_t)((uint64_t)info->base_timestamp + (uint64_t)frame->timestamp_delta);
     out->sequence = info->base_sequence < 0 ? -1 : eng_sequence_add(info->base_sequence, frame->offset_delta);
     out->index = iter->index;
     out->attributes = frame->attributes;
@@ -269,7 +273,7 @@ static bool pass_blob(struct eng_record_iter *iter, bool nullable, struct ot_blo
     if (bytes < (nullable ? -1 : 0) || bytes > iter->taken_left) {
         return eng_feed_fail(iter, OT_ERR_INVALID_RECORD);
     }
-    *out = (struct ot_blob){ NULL, (uint32_t)OT_MAX(bytes, 0), bytes < 0 };
+    *out = (struct ot_blob){NULL, (uint32_t)OT_MAX(bytes, 0), bytes < 0};
     iter->taken_left -= OT_MAX(bytes, 0);
     return eng_feed_skip(iter, OT_MAX(bytes, 0));
 }
@@ -340,5 +344,6 @@ bool eng_record_header(struct ot_reader *cursor, struct eng_record_header *out)
     if (cursor->at == cursor->end) {
         return false;
     }
-    return eng_frame_blob(&cursor->at, cursor->end, false, &out->key) && eng_frame_blob(&cursor->at, cursor->end, true, &out->value);
+    return eng_frame_blob(&cursor->at, cursor->end, false, &out->key) &&
+           eng_frame_blob(&cursor->at, cursor->end, true, &out->value);
 }

@@ -21,7 +21,7 @@ static inline bool eng_frame_uvarint(const uint8_t **at, const uint8_t *end, int
         *at = p + 1;
         return true;
     }
-    if (end - p >= 2 && p[1] < 0x80) {                       /* lengths from 64 to 8191 */
+    if (end - p >= 2 && p[1] < 0x80) { /* lengths from 64 to 8191 */
         *out = (uint64_t)(p[0] & 0x7f) | (uint64_t)p[1] << 7;
         *at = p + 2;
         return true;
@@ -68,7 +68,7 @@ static inline bool eng_frame_blob(const uint8_t **at, const uint8_t *end, bool n
     if (!eng_frame_varint(at, end, &bytes) || bytes < (nullable ? -1 : 0) || bytes > end - *at) {
         return false;
     }
-    *out = (struct ot_blob){ bytes < 0 ? NULL : *at, bytes < 0 ? 0 : (uint32_t)bytes, bytes < 0 };
+    *out = (struct ot_blob){bytes < 0 ? NULL : *at, bytes < 0 ? 0 : (uint32_t)bytes, bytes < 0};
     *at += OT_MAX(bytes, 0);
     return true;
 }
@@ -80,7 +80,7 @@ static inline bool eng_frame_parse(const uint8_t *data, size_t bytes, struct eng
     if (at == end) {
         return false;
     }
-    out->raw = (struct ot_blob){ data, (uint32_t)bytes, false };
+    out->raw = (struct ot_blob){data, (uint32_t)bytes, false};
     out->attributes = (int8_t)*at++;
     int32_t count;
     if (!eng_frame_varlong(&at, end, &out->timestamp_delta) || !eng_frame_varint(&at, end, &out->offset_delta) ||
@@ -88,9 +88,9 @@ static inline bool eng_frame_parse(const uint8_t *data, size_t bytes, struct eng
         !eng_frame_varint(&at, end, &count) || count < 0) {
         return false;
     }
-    out->headers = (struct ot_blob){ at, (uint32_t)(end - at), false };
+    out->headers = (struct ot_blob){at, (uint32_t)(end - at), false};
     out->header_count = (uint32_t)count;
-    for (int32_t i = 0; i < count; i++) {                    /* each takes at least two bytes, or fails */
+    for (int32_t i = 0; i < count; i++) { /* each takes at least two bytes, or fails */
         struct ot_blob skipped;
         if (!eng_frame_blob(&at, end, false, &skipped) || !eng_frame_blob(&at, end, true, &skipped)) {
             return false;

@@ -1,5 +1,6 @@
-/* What it costs a leader to check a produced batch: nanoseconds a batch and CPU seconds a gigabyte of record bytes (before compression), the best of several
- * rounds. Batches of about 64 KiB and 1 MiB; values are half noise, half text. The last lines split the cost: CRC alone, walk alone. */
+/* What it costs a leader to check a produced batch: nanoseconds a batch and CPU seconds a gigabyte of record bytes (before
+ * compression), the best of several rounds. Batches of about 64 KiB and 1 MiB; values are half noise, half text. The last
+ * lines split the cost: CRC alone, walk alone. */
 #include "base/util.h"
 #include "engine/batch_build.h"
 #include "engine/record.h"
@@ -7,9 +8,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define ROUNDS 7
-#define NOW 1750000000000
-#define ROUND_BYTES ((size_t)64 << 20)         /* of plain bytes, so that a round takes a few milliseconds at least */
+#define ROUNDS      7
+#define NOW         1750000000000
+#define ROUND_BYTES ((size_t)64 << 20) /* of plain bytes, so that a round takes a few milliseconds at least */
 
 static struct ot_pool *pool;
 static struct eng_decode *decode;
@@ -47,8 +48,8 @@ static size_t build(struct eng_sink *sink, enum eng_codec codec, size_t record_b
         for (size_t i = 0; i < record_bytes; i++) {
             value[i] = i % 16 < 8 ? (uint8_t)ot_rng_next(&rng) : (uint8_t)('a' + i % 8);
         }
-        struct ot_blob key = { value, 8, false };
-        must(eng_batch_build_next(&builder, NOW, key, (struct ot_blob){ value, (uint32_t)record_bytes - 20, false }, NULL, 0));
+        struct ot_blob key = {value, 8, false};
+        must(eng_batch_build_next(&builder, NOW, key, (struct ot_blob){value, (uint32_t)record_bytes - 20, false}, NULL, 0));
     }
     must(eng_batch_build_finish(&builder));
     free(value);
@@ -56,7 +57,7 @@ static size_t build(struct eng_sink *sink, enum eng_codec codec, size_t record_b
 }
 
 enum what { WHOLE, CRC, SKIM, NEXT };
-static const char *const whats[] = { "check", "crc", "skim", "next" };
+static const char *const whats[] = {"check", "crc", "skim", "next"};
 
 static void once(enum what what, const struct eng_sink *sink, const struct eng_batch_rules *rules)
 {
@@ -94,15 +95,15 @@ static void measure(enum what what, enum eng_codec codec, size_t record_bytes, s
         }
         best = OT_MIN(best, (double)(cpu_ns() - start) / turns);
     }
-    printf("%s-%s-%zuB-records-%zuKiB-batch %.0f ns/batch %.4f s/GB (packed to %.0f %%)\n", whats[what], eng_codec_name(codec), record_bytes, batch_bytes >> 10, best,
-        best / (double)plain_bytes, 100.0 * (double)sink.bytes / (double)plain_bytes);
+    printf("%s-%s-%zuB-records-%zuKiB-batch %.0f ns/batch %.4f s/GB (packed to %.0f %%)\n", whats[what], eng_codec_name(codec),
+        record_bytes, batch_bytes >> 10, best, best / (double)plain_bytes, 100.0 * (double)sink.bytes / (double)plain_bytes);
     eng_sink_free(&sink);
 }
 
 int main(void)
 {
-    static const enum eng_codec codecs[] = { ENG_CODEC_NONE, ENG_CODEC_LZ4, ENG_CODEC_ZSTD, ENG_CODEC_SNAPPY, ENG_CODEC_GZIP };
-    static const size_t record_sizes[] = { 1024, 100 }, batch_sizes[] = { 64 << 10, 1 << 20 };
+    static const enum eng_codec codecs[] = {ENG_CODEC_NONE, ENG_CODEC_LZ4, ENG_CODEC_ZSTD, ENG_CODEC_SNAPPY, ENG_CODEC_GZIP};
+    static const size_t record_sizes[] = {1024, 100}, batch_sizes[] = {64 << 10, 1 << 20};
     pool = ot_pool_new("bench", (size_t)64 << 20, 0);
     must(eng_decode_new(pool, NULL, &decode));
     must(eng_encode_new(&encode));

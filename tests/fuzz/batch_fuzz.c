@@ -1,17 +1,17 @@
-/* Record batches of every kind from any bytes. The first byte chooses the way: bit 0 mends length and CRC, so that mutations get behind them; bits 1-3 the
- * codec to rebuild with; bits 4-5 the window; bit 6 the origin; bit 7 a compacted topic. What the checks take must also be read, rebuilt and read again to the
- * same records; what is skimmed must be what is read. */
+/* Record batches of every kind from any bytes. The first byte chooses the way: bit 0 mends length and CRC, so that mutations
+ * get behind them; bits 1-3 the codec to rebuild with; bits 4-5 the window; bit 6 the origin; bit 7 a compacted topic. What
+ * the checks take must also be read, rebuilt and read again to the same records; what is skimmed must be what is read. */
 #include "base/util.h"
 #include "engine/batch_build.h"
 #include "engine/record.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define POOL_BYTES ((size_t)16 << 20)
-#define RECORD_BYTES_MAX (64 << 10)
+#define POOL_BYTES        ((size_t)16 << 20)
+#define RECORD_BYTES_MAX  (64 << 10)
 #define MESSAGE_BYTES_MAX (1 << 20)
-#define BATCHES_MAX 16
-#define NOW 1750000000000
+#define BATCHES_MAX       16
+#define NOW               1750000000000
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -21,31 +21,36 @@ static struct eng_encode *encode;
 
 static void setup(void)
 {
-    static const uint32_t windows[4] = { 65536, 1, 17, 1000 };
+    static const uint32_t windows[4] = {65536, 1, 17, 1000};
     if (pool != NULL) {
         return;
     }
     pool = ot_pool_new("fuzz", POOL_BYTES, 0);
     OT_ASSERT(eng_encode_new(&encode) == OT_OK);
     for (int i = 0; i < 4; i++) {
-        struct eng_decode_limits limits = { .window_bytes = windows[i], .zstd_window_log_max = 21 };
+        struct eng_decode_limits limits = {.window_bytes = windows[i], .zstd_window_log_max = 21};
         OT_ASSERT(eng_decode_new(pool, &limits, &decodes[i]) == OT_OK);
     }
 }
 
-struct seen { enum ot_err err; int64_t count; uint64_t sum; };
+struct seen {
+    enum ot_err err;
+    int64_t count;
+    uint64_t sum;
+};
 
 static void seen_add(struct seen *seen, const struct eng_record *record)
 {
     seen->count++;
-    seen->sum = seen->sum * 31 + (uint64_t)record->offset * 7 + (uint64_t)record->timestamp * 3 + record->key.bytes + record->value.bytes;
+    seen->sum =
+        seen->sum * 31 + (uint64_t)record->offset * 7 + (uint64_t)record->timestamp * 3 + record->key.bytes + record->value.bytes;
 }
 
 static struct seen read_all(struct eng_decode *decode, const struct eng_batch_piece *piece, bool skim)
 {
     struct eng_record_iter iter;
     struct eng_record record;
-    struct seen seen = { 0 };
+    struct seen seen = {0};
     uint8_t touched = 0;
     seen.err = eng_record_open(&iter, decode, piece->data, piece->bytes, RECORD_BYTES_MAX);
     while (seen.err == OT_OK && (seen.err = skim ? eng_record_skim(&iter, &record) : eng_record_next(&iter, &record)) == OT_OK) {
@@ -61,22 +66,22 @@ static struct seen read_all(struct eng_decode *decode, const struct eng_batch_pi
         }
         OT_ASSERT(skim || record.headers.null || headers == record.header_count);
     }
-    __asm__ volatile("" : : "r"(touched));     /* the reads above must happen */
+    __asm__ volatile("" : : "r"(touched)); /* the reads above must happen */
     if (seen.err == OT_ERR_NOT_FOUND) {
         seen.err = OT_OK;
     }
     return seen;
 }
 
-static void rebuild(uint8_t way, const struct eng_batch_piece *piece, struct eng_decode *decode, struct eng_batch_rules *rules, struct eng_batch_verdict *verdict,
-    int64_t count)
+static void rebuild(uint8_t way, const struct eng_batch_piece *piece, struct eng_decode *decode, struct eng_batch_rules *rules,
+    struct eng_batch_verdict *verdict, int64_t count)
 {
     struct eng_sink sink;
     eng_sink_pool(&sink, pool, MESSAGE_BYTES_MAX);
     enum ot_err err = eng_batch_rebuild(piece->data, piece->bytes, rules, decode, encode, verdict, &sink);
     OT_ASSERT(err == OT_OK || err == OT_ERR_MESSAGE_TOO_LARGE || err == OT_ERR_NO_MEMORY);
     if (err == OT_OK) {
-        struct eng_batch_piece again = { sink.data, (uint32_t)sink.bytes, 2 };
+        struct eng_batch_piece again = {sink.data, (uint32_t)sink.bytes, 2};
         OT_ASSERT(eng_batch_check_crc(sink.data, &verdict->info) == OT_OK);
         struct seen seen = read_all(decodes[way % 4], &again, false);
         OT_ASSERT(seen.err == OT_ERR_NO_MEMORY || (seen.err == OT_OK && seen.count == count));
@@ -142,7 +147,8 @@ static void run(uint8_t way, uint8_t *data, size_t bytes)
         struct eng_decode *decode = decodes[way >> 4 & 3];
         struct seen seen = read_all(decode, &piece, false), skimmed = read_all(decode, &piece, true);
         OT_ASSERT(seen.err == OT_ERR_NO_MEMORY || skimmed.err == OT_ERR_NO_MEMORY ||
-                  (seen.err == skimmed.err && seen.count == skimmed.count && seen.sum == skimmed.sum) || (seen.err != OT_OK && skimmed.err != OT_OK));
+                  (seen.err == skimmed.err && seen.count == skimmed.count && seen.sum == skimmed.sum) ||
+                  (seen.err != OT_OK && skimmed.err != OT_OK));
         append(way, &piece, decode, &seen);
         if (eng_batch_parse(piece.data, piece.bytes, &info) == OT_OK) {
             struct eng_marker marker;

@@ -8,8 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct bytes { uint8_t *data; size_t bytes; };
-struct why { char *text; size_t bytes; };
+struct bytes {
+    uint8_t *data;
+    size_t bytes;
+};
+struct why {
+    char *text;
+    size_t bytes;
+};
 
 static struct ot_pool *pool;
 static struct eng_decode *decode;
@@ -26,7 +32,7 @@ struct ot_pool *batch_vectors_pool(void)
 
 void batch_vectors_window(uint32_t window_bytes)
 {
-    struct eng_decode_limits limits = { .window_bytes = window_bytes };
+    struct eng_decode_limits limits = {.window_bytes = window_bytes};
     struct ot_pool *from = batch_vectors_pool();
     eng_decode_free(decode);
     decode = NULL;
@@ -63,7 +69,7 @@ static int digit(char c)
 static struct bytes hex_bytes(json_t *object, const char *key)
 {
     const char *hex = json_string_value(json_object_get(object, key));
-    struct bytes out = { NULL, hex == NULL ? 0 : strlen(hex) / 2 };
+    struct bytes out = {NULL, hex == NULL ? 0 : strlen(hex) / 2};
     out.data = malloc(out.bytes + (out.bytes == 0));
     OT_ASSERT(out.data != NULL);
     for (size_t i = 0; i < out.bytes; i++) {
@@ -94,7 +100,8 @@ static const char *timestamp_type_name(enum eng_timestamp_type type)
 static bool field_same(json_t *want, const char *key, int64_t got, struct why *why)
 {
     json_t *value = json_object_get(want, key);
-    if (value == NULL || (json_is_integer(value) && json_integer_value(value) == got) || (json_is_boolean(value) && json_is_true(value) == (got != 0))) {
+    if (value == NULL || (json_is_integer(value) && json_integer_value(value) == got) ||
+        (json_is_boolean(value) && json_is_true(value) == (got != 0))) {
         return true;
     }
     return wrong(why, "%s is %lld, not %lld", key, (long long)got, (long long)number(want, key, INT64_MIN));
@@ -105,19 +112,23 @@ static bool header_same(json_t *want, const struct eng_batch_info *info, bool sa
     bool v2 = info->magic == 2;
     int64_t last = v2 ? info->base_offset + info->last_offset_delta : info->base_offset;
     json_t *horizon = json_object_get(want, "deleteHorizonMs");
-    if (json_is_integer(horizon) != info->has_delete_horizon || (info->has_delete_horizon && json_integer_value(horizon) != info->base_timestamp)) {
+    if (json_is_integer(horizon) != info->has_delete_horizon ||
+        (info->has_delete_horizon && json_integer_value(horizon) != info->base_timestamp)) {
         return wrong(why, "delete horizon differs");
     }
-    if (strcmp(word(want, "codec"), eng_codec_name(info->codec)) != 0 || strcmp(word(want, "timestampType"), timestamp_type_name(info->timestamp_type)) != 0) {
+    if (strcmp(word(want, "codec"), eng_codec_name(info->codec)) != 0 ||
+        strcmp(word(want, "timestampType"), timestamp_type_name(info->timestamp_type)) != 0) {
         return wrong(why, "codec or timestamp type differs");
     }
     return field_same(want, "magic", info->magic, why) && (!v2 || field_same(want, "baseOffset", info->base_offset, why)) &&
            field_same(want, "lastOffset", last, why) && field_same(want, "nextOffset", last + 1, why) &&
            (!same_bytes || (field_same(want, "size", info->batch_bytes, why) && field_same(want, "crc", info->crc, why))) &&
            field_same(want, "maxTimestamp", info->max_timestamp, why) && field_same(want, "count", info->record_count, why) &&
-           field_same(want, "partitionLeaderEpoch", info->partition_leader_epoch, why) && field_same(want, "baseTimestamp", info->base_timestamp, why) &&
-           field_same(want, "producerId", info->producer_id, why) && field_same(want, "producerEpoch", info->producer_epoch, why) &&
-           field_same(want, "baseSequence", info->base_sequence, why) && field_same(want, "lastSequence", eng_batch_last_sequence(info), why) &&
+           field_same(want, "partitionLeaderEpoch", info->partition_leader_epoch, why) &&
+           field_same(want, "baseTimestamp", info->base_timestamp, why) && field_same(want, "producerId", info->producer_id, why) &&
+           field_same(want, "producerEpoch", info->producer_epoch, why) &&
+           field_same(want, "baseSequence", info->base_sequence, why) &&
+           field_same(want, "lastSequence", eng_batch_last_sequence(info), why) &&
            field_same(want, "transactional", info->transactional, why) && field_same(want, "control", info->control, why);
 }
 
@@ -130,7 +141,8 @@ static bool blob_same(json_t *want, struct ot_blob got)
         uint8_t hash[32];
         char hex[65];
         unsigned hash_bytes = 0;
-        if (got.null || number(want, "length", -1) != got.bytes || EVP_Digest(got.data, got.bytes, hash, &hash_bytes, EVP_sha256(), NULL) != 1) {
+        if (got.null || number(want, "length", -1) != got.bytes ||
+            EVP_Digest(got.data, got.bytes, hash, &hash_bytes, EVP_sha256(), NULL) != 1) {
             return false;
         }
         for (size_t i = 0; i < 32; i++) {
@@ -159,7 +171,8 @@ static bool headers_same(json_t *want, const struct eng_record *record)
     for (size_t i = 0; i < json_array_size(want); i++) {
         json_t *pair = json_array_get(want, i), *name = json_array_get(pair, 0);
         if (!eng_record_header(&cursor, &header) || header.key.null || header.key.bytes != json_string_length(name) ||
-            memcmp(header.key.data, json_string_value(name), header.key.bytes) != 0 || !blob_same(json_array_get(pair, 1), header.value)) {
+            memcmp(header.key.data, json_string_value(name), header.key.bytes) != 0 ||
+            !blob_same(json_array_get(pair, 1), header.value)) {
             return false;
         }
     }
@@ -169,7 +182,8 @@ static bool headers_same(json_t *want, const struct eng_record *record)
 static bool record_same(json_t *want, const struct eng_record *record, struct why *why)
 {
     return (field_same(want, "offset", record->offset, why) && field_same(want, "timestamp", record->timestamp, why) &&
-            field_same(want, "sequence", record->sequence, why) && (blob_same(json_object_get(want, "key"), record->key) || wrong(why, "key differs")) &&
+            field_same(want, "sequence", record->sequence, why) &&
+            (blob_same(json_object_get(want, "key"), record->key) || wrong(why, "key differs")) &&
             (blob_same(json_object_get(want, "value"), record->value) || wrong(why, "value differs")) &&
             (headers_same(json_object_get(want, "headers"), record) || wrong(why, "headers differ")));
 }
@@ -198,7 +212,8 @@ static bool records_same(json_t *want, const struct eng_batch_piece *piece, stru
     for (size_t i = 0; i < json_array_size(records); i++) {
         json_t *expected = json_array_get(records, i);
         err = err == OT_OK ? eng_record_skim(&iter, &record) : err;
-        if (err != OT_OK || record.offset != number(expected, "offset", -1) || record.timestamp != number(expected, "timestamp", -1)) {
+        if (err != OT_OK || record.offset != number(expected, "offset", -1) ||
+            record.timestamp != number(expected, "timestamp", -1)) {
             return wrong(why, "skimming record %zu differs: %s", i, ot_err_name(err));
         }
     }
@@ -248,7 +263,7 @@ static enum ot_err build_again(const struct eng_batch_piece *piece, struct eng_s
     struct eng_record_iter iter;
     struct eng_record record;
     struct eng_batch_builder builder;
-    struct eng_decode *other = NULL;           /* a context of its own, as a second thread would have */
+    struct eng_decode *other = NULL; /* a context of its own, as a second thread would have */
     eng_decode_trim(decode);
     enum ot_err err = eng_decode_new(batch_vectors_pool(), NULL, &other);
     err = err == OT_OK ? eng_record_open(&iter, other, piece->data, piece->bytes, 0) : err;
@@ -267,7 +282,7 @@ static enum ot_err build_again(const struct eng_batch_piece *piece, struct eng_s
 static struct bytes plain_records(const uint8_t *data, size_t bytes)
 {
     struct eng_batch_info info;
-    struct bytes out = { NULL, 0 };
+    struct bytes out = {NULL, 0};
     const uint8_t *chunk;
     size_t got = 0;
     if (eng_batch_parse(data, bytes, &info) != OT_OK ||
@@ -324,11 +339,13 @@ static bool reads(json_t *line, struct bytes bytes, struct why *why)
             return wrong(why, "batch %zu: %s", i, ot_err_name(err));
         }
         if (!header_same(want, &info, true, why) || !records_same(want, &piece, why) ||
-            (info.magic == 2 && !builds_again(&piece, json_is_true(json_object_get(line, "exact")) || info.codec == ENG_CODEC_NONE, why))) {
+            (info.magic == 2 &&
+                !builds_again(&piece, json_is_true(json_object_get(line, "exact")) || info.codec == ENG_CODEC_NONE, why))) {
             return wrong(why, " in batch %zu", i);
         }
     }
-    return (eng_batch_split(&cursor, &piece) == OT_ERR_NOT_FOUND && ot_reader_left(&cursor) == 0) || wrong(why, "more batches than there should be");
+    return (eng_batch_split(&cursor, &piece) == OT_ERR_NOT_FOUND && ot_reader_left(&cursor) == 0) ||
+           wrong(why, "more batches than there should be");
 }
 
 /* ---- stages ---- */
@@ -344,7 +361,8 @@ static bool same_error(const char *want, enum ot_err got)
 static bool stage_same(json_t *stages, const char *name, enum ot_err got, struct why *why)
 {
     json_t *want = json_object_get(stages, name);
-    return want == NULL || same_error(json_string_value(want), got) || wrong(why, "%s is %s, not %s", name, ot_err_name(got), json_string_value(want));
+    return want == NULL || same_error(json_string_value(want), got) ||
+           wrong(why, "%s is %s, not %s", name, ot_err_name(got), json_string_value(want));
 }
 
 static enum ot_err take(struct bytes bytes, int16_t version, struct eng_batch_piece *piece, struct eng_batch_verdict *verdict)
@@ -354,11 +372,14 @@ static enum ot_err take(struct bytes bytes, int16_t version, struct eng_batch_pi
     return eng_batch_take(bytes.data, bytes.bytes, &rules, piece, verdict);
 }
 
-struct walked { size_t batches, bytes, records; enum ot_err split, crc, iterate; };
+struct walked {
+    size_t batches, bytes, records;
+    enum ot_err split, crc, iterate;
+};
 
 static struct walked walk(struct bytes bytes)
 {
-    struct walked out = { 0 };
+    struct walked out = {0};
     struct ot_reader cursor = ot_reader_over(bytes.data, bytes.bytes);
     struct eng_batch_piece piece;
     struct eng_batch_info info;
@@ -387,15 +408,17 @@ static bool stages_same(json_t *line, struct bytes bytes, struct why *why)
     json_t *stages = json_object_get(line, "stages");
     struct eng_batch_piece piece;
     struct eng_batch_verdict verdict;
-    if (!stage_same(stages, "produceV3", take(bytes, 3, &piece, &verdict), why) || !stage_same(stages, "produceV13", take(bytes, 13, &piece, &verdict), why)) {
+    if (!stage_same(stages, "produceV3", take(bytes, 3, &piece, &verdict), why) ||
+        !stage_same(stages, "produceV13", take(bytes, 13, &piece, &verdict), why)) {
         return false;
     }
     if (json_object_get(stages, "split") == NULL) {
         return true;
     }
     struct walked got = walk(bytes);
-    return field_same(stages, "batchesFound", (int64_t)got.batches, why) && field_same(stages, "bytesUsed", (int64_t)got.bytes, why) &&
-           stage_same(stages, "split", got.split, why) && stage_same(stages, "crc", got.crc, why) && stage_same(stages, "iterate", got.iterate, why) &&
+    return field_same(stages, "batchesFound", (int64_t)got.batches, why) &&
+           field_same(stages, "bytesUsed", (int64_t)got.bytes, why) && stage_same(stages, "split", got.split, why) &&
+           stage_same(stages, "crc", got.crc, why) && stage_same(stages, "iterate", got.iterate, why) &&
            field_same(stages, "recordsRead", (int64_t)got.records, why);
 }
 
@@ -405,7 +428,8 @@ static struct eng_batch_rules rules_of(json_t *config)
 {
     struct eng_batch_rules rules = eng_batch_rules_default(number(config, "now", 0));
     rules.compact_only = strcmp(word(config, "cleanup.policy"), "compact") == 0;
-    rules.timestamp_type = strcmp(word(config, "message.timestamp.type"), "LogAppendTime") == 0 ? ENG_TIMESTAMP_APPEND : ENG_TIMESTAMP_CREATE;
+    rules.timestamp_type =
+        strcmp(word(config, "message.timestamp.type"), "LogAppendTime") == 0 ? ENG_TIMESTAMP_APPEND : ENG_TIMESTAMP_CREATE;
     rules.timestamp_before_max_ms = number(config, "message.timestamp.before.max.ms", 0);
     rules.timestamp_after_max_ms = number(config, "message.timestamp.after.max.ms", 0);
     rules.max_message_bytes = (int32_t)number(config, "max.message.bytes", 0);
@@ -416,7 +440,8 @@ static struct eng_batch_rules rules_of(json_t *config)
 }
 
 /* Through all that a produced batch goes; the stored bytes end in sink. */
-static enum ot_err append(struct bytes bytes, const struct eng_batch_rules *rules, json_t *config, struct eng_sink *sink, struct eng_batch_verdict *verdict)
+static enum ot_err append(struct bytes bytes, const struct eng_batch_rules *rules, json_t *config, struct eng_sink *sink,
+    struct eng_batch_verdict *verdict)
 {
     struct eng_batch_piece piece;
     enum ot_err err = eng_batch_take(bytes.data, bytes.bytes, rules, &piece, verdict);
@@ -440,7 +465,8 @@ static bool stored_same(json_t *want, struct bytes sent, const struct eng_sink *
     struct bytes header = hex_bytes(want, "storedHeader"), stored = hex_bytes(want, "stored");
     bool same = true;
     if (json_is_true(json_object_get(want, "bodyUnchanged"))) {
-        same = header.bytes == ENG_BATCH_HEADER_BYTES && sink->bytes == sent.bytes && memcmp(sink->data, header.data, header.bytes) == 0 &&
+        same = header.bytes == ENG_BATCH_HEADER_BYTES && sink->bytes == sent.bytes &&
+               memcmp(sink->data, header.data, header.bytes) == 0 &&
                memcmp(sink->data + header.bytes, sent.data + header.bytes, sent.bytes - header.bytes) == 0;
     } else if (json_string_length(json_object_get(want, "stored")) > 0) {
         same = sink->bytes == stored.bytes && memcmp(sink->data, stored.data, stored.bytes) == 0;
@@ -452,18 +478,23 @@ static bool stored_same(json_t *want, struct bytes sent, const struct eng_sink *
     return same || wrong(why, "other bytes would be stored");
 }
 
-static bool append_same(json_t *want, struct bytes sent, const struct eng_sink *sink, const struct eng_batch_verdict *verdict, struct why *why)
+static bool append_same(
+    json_t *want, struct bytes sent, const struct eng_sink *sink, const struct eng_batch_verdict *verdict, struct why *why)
 {
     struct eng_batch_info info;
     json_t *batches = json_object_get(want, "storedBatches");
-    bool same_bytes = json_is_true(json_object_get(want, "bodyUnchanged")) || json_string_length(json_object_get(want, "stored")) > 0;
-    if (eng_batch_parse(sink->data, sink->bytes, &info) != OT_OK || eng_batch_check_crc(sink->data, &info) != OT_OK || json_array_size(batches) != 1) {
+    bool same_bytes =
+        json_is_true(json_object_get(want, "bodyUnchanged")) || json_string_length(json_object_get(want, "stored")) > 0;
+    if (eng_batch_parse(sink->data, sink->bytes, &info) != OT_OK || eng_batch_check_crc(sink->data, &info) != OT_OK ||
+        json_array_size(batches) != 1) {
         return wrong(why, "what would be stored is no batch");
     }
-    return field_same(want, "firstOffset", info.base_offset, why) && field_same(want, "lastOffset", eng_batch_last_offset(&info), why) &&
-           field_same(want, "nextOffset", eng_batch_last_offset(&info) + 1, why) && field_same(want, "maxTimestamp", verdict->max_timestamp, why) &&
-           field_same(want, "logAppendTime", verdict->append_time, why) && header_same(json_array_get(batches, 0), &info, same_bytes, why) &&
-           stored_same(want, sent, sink, why);
+    return field_same(want, "firstOffset", info.base_offset, why) &&
+           field_same(want, "lastOffset", eng_batch_last_offset(&info), why) &&
+           field_same(want, "nextOffset", eng_batch_last_offset(&info) + 1, why) &&
+           field_same(want, "maxTimestamp", verdict->max_timestamp, why) &&
+           field_same(want, "logAppendTime", verdict->append_time, why) &&
+           header_same(json_array_get(batches, 0), &info, same_bytes, why) && stored_same(want, sent, sink, why);
 }
 
 static bool appends(json_t *line, struct bytes bytes, struct why *why)
@@ -477,7 +508,7 @@ static bool appends(json_t *line, struct bytes bytes, struct why *why)
     const char *final = word(line, "error"), *deep = word(json_object_get(line, "stages"), "iterate");
     bool same = same_error(final[0] == 0 ? word(want, "error") : final, err);
     if (!same && strcmp(final, "NONE") == 0 && deep[0] != 0 && strcmp(deep, "NONE") != 0) {
-        same = same_error(deep, err);              /* stricter than the leader, which does not read it all */
+        same = same_error(deep, err); /* stricter than the leader, which does not read it all */
     }
     if (!same) {
         (void)wrong(why, "append gives %s (%s), not %s", ot_err_name(err), verdict.text, final);
@@ -492,12 +523,13 @@ static bool appends(json_t *line, struct bytes bytes, struct why *why)
 
 bool batch_vector_check(json_t *line, char *why_text, size_t why_bytes)
 {
-    struct why why = { why_text, why_bytes };
+    struct why why = {why_text, why_bytes};
     struct bytes bytes = hex_bytes(line, "hex");
     why_text[0] = 0;
     (void)batch_vectors_pool();
     bool known = json_object_get(line, "batches") != NULL || json_object_get(line, "stages") != NULL;
-    bool good = (known || wrong(&why, "nothing here checks this kind")) && (json_object_get(line, "batches") == NULL || reads(line, bytes, &why)) &&
+    bool good = (known || wrong(&why, "nothing here checks this kind")) &&
+                (json_object_get(line, "batches") == NULL || reads(line, bytes, &why)) &&
                 (json_object_get(line, "stages") == NULL || stages_same(line, bytes, &why)) &&
                 (json_object_get(line, "append") == NULL || appends(line, bytes, &why));
     if (!good) {

@@ -1,6 +1,6 @@
-/* Checks one line of the batch vectors (kinds valid, control, legacy, invalid, accepted, bomb) against engine/batch.h, record.h, codec.h and
- * batch_build.h. False: why says what differs. Keeps one decoding context with a pool of BATCH_VECTORS_POOL_BYTES: what a line makes the engine
- * hold beyond that fails it, which is how bombs are measured. One thread. */
+/* Checks one line of the batch vectors (kinds valid, control, legacy, invalid, accepted, bomb) against engine/batch.h,
+ * record.h, codec.h and batch_build.h. False: why says what differs. Keeps one decoding context with a pool of
+ * BATCH_VECTORS_POOL_BYTES: what a line makes the engine hold beyond that fails it, which is how bombs are measured. One thread. */
 #ifndef OT_TESTS_BATCH_VECTORS_H
 #define OT_TESTS_BATCH_VECTORS_H
 

@@ -1,8 +1,10 @@
-/* What the vectors do not reach: windows that cut records, rules one by one, record errors, rebuilding, stamping, the builder's limits. */
+/* What the vectors do not reach: windows that cut records, rules one by one, record errors, rebuilding, stamping, the
+ * builder's limits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "base/util.h"
@@ -12,10 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOW 1750000000000
+#define NOW        1750000000000
 #define POOL_BYTES ((size_t)16 << 20)
 
-struct bench { struct ot_pool *pool; struct eng_decode *decode; struct eng_encode *encode; struct eng_sink sink, out; };
+struct bench {
+    struct ot_pool *pool;
+    struct eng_decode *decode;
+    struct eng_encode *encode;
+    struct eng_sink sink, out;
+};
 
 static int bench_open(void **state)
 {
@@ -44,7 +51,8 @@ static int bench_close(void **state)
 
 static struct ot_blob text(const char *words)
 {
-    return words == NULL ? (struct ot_blob){ NULL, 0, true } : (struct ot_blob){ (const uint8_t *)words, (uint32_t)strlen(words), false };
+    return words == NULL ? (struct ot_blob){NULL, 0, true}
+                         : (struct ot_blob){(const uint8_t *)words, (uint32_t)strlen(words), false};
 }
 
 /* count records of value_bytes at NOW - count…, every seventh without key, each third with two headers */
@@ -52,7 +60,7 @@ static void build(struct bench *b, enum eng_codec codec, int count, size_t value
 {
     struct eng_batch_fields fields = eng_batch_fields_default();
     struct eng_batch_builder builder;
-    struct eng_record_header headers[2] = { { text("trace"), text("0123456789") }, { text(""), text(NULL) } };
+    struct eng_record_header headers[2] = {{text("trace"), text("0123456789")}, {text(""), text(NULL)}};
     uint8_t *value = malloc(value_bytes + 1);
     assert_non_null(value);
     for (size_t i = 0; i < value_bytes; i++) {
@@ -64,8 +72,11 @@ static void build(struct bench *b, enum eng_codec codec, int count, size_t value
     for (int i = 0; i < count; i++) {
         struct ot_blob key = i % 7 == 6 ? text(NULL) : text("key");
         size_t before = builder.plain_bytes;
-        size_t bytes = eng_batch_build_record_bytes(&builder, i, NOW - count + i, key, (struct ot_blob){ value, (uint32_t)value_bytes, false }, headers, i % 3 == 0 ? 2 : 0);
-        assert_int_equal(eng_batch_build_next(&builder, NOW - count + i, key, (struct ot_blob){ value, (uint32_t)value_bytes, false }, headers, i % 3 == 0 ? 2 : 0), OT_OK);
+        size_t bytes = eng_batch_build_record_bytes(
+            &builder, i, NOW - count + i, key, (struct ot_blob){value, (uint32_t)value_bytes, false}, headers, i % 3 == 0 ? 2 : 0);
+        assert_int_equal(eng_batch_build_next(&builder, NOW - count + i, key, (struct ot_blob){value, (uint32_t)value_bytes, false},
+                             headers, i % 3 == 0 ? 2 : 0),
+            OT_OK);
         assert_int_equal(builder.plain_bytes - before, bytes);
     }
     assert_int_equal(eng_batch_build_finish(&builder), OT_OK);
@@ -109,12 +120,12 @@ static int count_records(struct eng_decode *decode, const uint8_t *data, size_t 
 static void records_that_cross_the_window_are_whole(void **state)
 {
     struct bench *b = *state;
-    static const uint32_t windows[] = { 1, 2, 13, 61, 100, 4096 };
+    static const uint32_t windows[] = {1, 2, 13, 61, 100, 4096};
     for (enum eng_codec codec = ENG_CODEC_NONE; codec < ENG_CODEC_COUNT; codec++) {
         build(b, codec, 50, 300);
         for (size_t i = 0; i < OT_ARRAY_COUNT(windows); i++) {
             struct eng_decode *decode;
-            struct eng_decode_limits limits = { .window_bytes = windows[i] };
+            struct eng_decode_limits limits = {.window_bytes = windows[i]};
             struct eng_batch_rules rules = eng_batch_rules_default(NOW);
             struct eng_batch_verdict verdict;
             assert_int_equal(eng_decode_new(b->pool, &limits, &decode), OT_OK);
@@ -132,7 +143,7 @@ static void records_that_cross_the_window_are_whole(void **state)
 static void a_bomb_is_passed_over_within_the_window(void **state)
 {
     struct bench *b = *state;
-    static const enum eng_codec codecs[] = { ENG_CODEC_GZIP, ENG_CODEC_LZ4, ENG_CODEC_ZSTD, ENG_CODEC_SNAPPY };
+    static const enum eng_codec codecs[] = {ENG_CODEC_GZIP, ENG_CODEC_LZ4, ENG_CODEC_ZSTD, ENG_CODEC_SNAPPY};
     struct eng_batch_rules rules = eng_batch_rules_default(NOW);
     struct eng_batch_verdict verdict;
     size_t value_bytes = (size_t)100 << 20;
@@ -148,7 +159,8 @@ static void a_bomb_is_passed_over_within_the_window(void **state)
         fields.codec = codecs[i];
         b->sink.bytes = 0;
         assert_int_equal(eng_batch_build_begin(&builder, &fields, b->encode, &b->sink), OT_OK);
-        assert_int_equal(eng_batch_build_next(&builder, NOW, text(NULL), (struct ot_blob){ zeros, (uint32_t)value_bytes, false }, NULL, 0), OT_OK);
+        assert_int_equal(
+            eng_batch_build_next(&builder, NOW, text(NULL), (struct ot_blob){zeros, (uint32_t)value_bytes, false}, NULL, 0), OT_OK);
         assert_int_equal(eng_batch_build_finish(&builder), OT_OK);
         assert_int_equal(eng_batch_check_shallow(b->sink.data, b->sink.bytes, &rules, &verdict), OT_OK);
         assert_int_equal(eng_batch_check_deep(b->sink.data, b->sink.bytes, &rules, decode, &verdict), OT_OK);
@@ -189,7 +201,7 @@ static void every_prefix_and_every_flipped_byte_is_survived(void **state)
         for (size_t at = ENG_BATCH_CRC_FROM; at < b->sink.bytes; at++) {
             b->sink.data[at] ^= 0x81;
             assert_int_equal(check(b, &rules, &verdict), OT_ERR_CORRUPT_MESSAGE);
-            crc_set(b->sink.data, b->sink.bytes);        /* as a liar would send it */
+            crc_set(b->sink.data, b->sink.bytes); /* as a liar would send it */
             (void)check(b, &rules, &verdict);
             b->sink.data[at] ^= 0x81;
             crc_set(b->sink.data, b->sink.bytes);
@@ -210,7 +222,7 @@ static void each_refused_record_is_named(void **state)
         assert_int_equal(verdict.record_error_count, 28);
         assert_int_equal(verdict.record_errors[0], 6);
         assert_int_equal(verdict.record_errors[15], 6 + 15 * 7);
-        rules.timestamp_before_max_ms = 199;             /* record 0 is 200 ms old */
+        rules.timestamp_before_max_ms = 199; /* record 0 is 200 ms old */
         assert_int_equal(check(b, &rules, &verdict), OT_ERR_INVALID_TIMESTAMP);
         assert_int_equal(verdict.record_error_count, 29);
         assert_int_equal(verdict.record_errors[0], 0);
@@ -224,9 +236,17 @@ static void each_refused_record_is_named(void **state)
 static void timestamps_are_judged_without_overflow(void **state)
 {
     struct bench *b = *state;
-    static const struct { int64_t timestamp; enum ot_err err; } cases[] = {
-        { INT64_MAX, OT_ERR_INVALID_TIMESTAMP }, { INT64_MIN, OT_ERR_INVALID_TIMESTAMP }, { -1, OT_OK }, { -2, OT_OK }, { 0, OT_OK },
-        { NOW + 3600000, OT_OK }, { NOW + 3600001, OT_ERR_INVALID_TIMESTAMP },
+    static const struct {
+        int64_t timestamp;
+        enum ot_err err;
+    } cases[] = {
+        {INT64_MAX, OT_ERR_INVALID_TIMESTAMP},
+        {INT64_MIN, OT_ERR_INVALID_TIMESTAMP},
+        {-1, OT_OK},
+        {-2, OT_OK},
+        {0, OT_OK},
+        {NOW + 3600000, OT_OK},
+        {NOW + 3600001, OT_ERR_INVALID_TIMESTAMP},
     };
     struct eng_batch_rules rules = eng_batch_rules_default(NOW);
     struct eng_batch_verdict verdict;
@@ -304,7 +324,8 @@ static void any_codec_becomes_any_other(void **state)
             if (from == to) {
                 continue;
             }
-            assert_int_equal(eng_batch_rebuild(b->sink.data, b->sink.bytes, &rules, b->decode, b->encode, &verdict, &b->out), OT_OK);
+            assert_int_equal(
+                eng_batch_rebuild(b->sink.data, b->sink.bytes, &rules, b->decode, b->encode, &verdict, &b->out), OT_OK);
             assert_int_equal(verdict.info.codec, to);
             assert_int_equal(eng_batch_check_crc(b->out.data, &verdict.info), OT_OK);
             assert_int_equal(count_records(b->decode, b->out.data, b->out.bytes, false, 500), 40);
@@ -362,12 +383,13 @@ static void a_rebuilt_batch_keeps_to_max_message_bytes(void **state)
     struct eng_batch_builder builder;
     fields.codec = ENG_CODEC_ZSTD;
     assert_int_equal(eng_batch_build_begin(&builder, &fields, b->encode, &b->sink), OT_OK);
-    assert_int_equal(eng_batch_build_next(&builder, NOW, text("k"), (struct ot_blob){ zeros, 50 << 20, false }, NULL, 0), OT_OK);
+    assert_int_equal(eng_batch_build_next(&builder, NOW, text("k"), (struct ot_blob){zeros, 50 << 20, false}, NULL, 0), OT_OK);
     assert_int_equal(eng_batch_build_finish(&builder), OT_OK);
     free(zeros);
     rules.compression = ENG_CODEC_NONE;
     assert_int_equal(check(b, &rules, &verdict), OT_OK);
-    assert_int_equal(eng_batch_rebuild(b->sink.data, b->sink.bytes, &rules, b->decode, b->encode, &verdict, &b->out), OT_ERR_MESSAGE_TOO_LARGE);
+    assert_int_equal(
+        eng_batch_rebuild(b->sink.data, b->sink.bytes, &rules, b->decode, b->encode, &verdict, &b->out), OT_ERR_MESSAGE_TOO_LARGE);
     assert_true(b->out.cap_bytes <= 1048588);
     assert_int_equal(b->out.bytes, 0);
     assert_true(strlen(verdict.text) > 0);
@@ -435,12 +457,12 @@ static void a_marker_tells_its_coordinator(void **state)
         assert_int_equal(marker.commit, commit);
         assert_int_equal(marker.coordinator_epoch, 17);
     }
-    assert_int_equal(eng_batch_check_shallow(data, sizeof(data), &rules, &verdict), OT_ERR_INVALID_RECORD);      /* not from a client */
+    assert_int_equal(eng_batch_check_shallow(data, sizeof(data), &rules, &verdict), OT_ERR_INVALID_RECORD); /* not from a client */
     rules.origin = ENG_ORIGIN_COORDINATOR;
     assert_int_equal(eng_batch_check_shallow(data, sizeof(data), &rules, &verdict), OT_OK);
     rules.compression = ENG_CODEC_GZIP;
     assert_int_equal(eng_batch_check_shallow(data, sizeof(data), &rules, &verdict), OT_OK);
-    assert_false(verdict.needs_deep);                    /* control batches stay plain */
+    assert_false(verdict.needs_deep); /* control batches stay plain */
 }
 
 static void the_builder_refuses_what_the_format_cannot_say(void **state)
@@ -448,7 +470,7 @@ static void the_builder_refuses_what_the_format_cannot_say(void **state)
     struct bench *b = *state;
     struct eng_batch_fields fields = eng_batch_fields_default();
     struct eng_batch_builder builder;
-    struct eng_record_header bad = { text(NULL), text("v") };
+    struct eng_record_header bad = {text(NULL), text("v")};
     fields.base_offset = 100;
     assert_int_equal(eng_batch_build_begin(&builder, &fields, NULL, &b->sink), OT_OK);
     assert_int_equal(eng_batch_build_record(&builder, 99, NOW, text("k"), text("v"), NULL, 0), OT_ERR_INVALID_RECORD);
@@ -502,11 +524,22 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, bench_open, bench_close)
     const struct CMUnitTest tests[] = {
-        T(records_that_cross_the_window_are_whole), T(a_bomb_is_passed_over_within_the_window), T(every_prefix_and_every_flipped_byte_is_survived),
-        T(each_refused_record_is_named), T(timestamps_are_judged_without_overflow), T(append_time_is_written_and_the_crc_holds),
-        T(stamping_touches_nothing_under_the_crc), T(any_codec_becomes_any_other), T(a_rebuilt_batch_keeps_its_producer_and_takes_append_time), T(a_rebuilt_batch_keeps_to_max_message_bytes),
-        T(odd_offset_deltas_are_renumbered_when_rebuilt), T(followers_take_what_the_leader_has), T(a_marker_tells_its_coordinator),
-        T(the_builder_refuses_what_the_format_cannot_say), T(several_batches_in_one_sink_split_again), T(sequences_wrap_to_zero),
+        T(records_that_cross_the_window_are_whole),
+        T(a_bomb_is_passed_over_within_the_window),
+        T(every_prefix_and_every_flipped_byte_is_survived),
+        T(each_refused_record_is_named),
+        T(timestamps_are_judged_without_overflow),
+        T(append_time_is_written_and_the_crc_holds),
+        T(stamping_touches_nothing_under_the_crc),
+        T(any_codec_becomes_any_other),
+        T(a_rebuilt_batch_keeps_its_producer_and_takes_append_time),
+        T(a_rebuilt_batch_keeps_to_max_message_bytes),
+        T(odd_offset_deltas_are_renumbered_when_rebuilt),
+        T(followers_take_what_the_leader_has),
+        T(a_marker_tells_its_coordinator),
+        T(the_builder_refuses_what_the_format_cannot_say),
+        T(several_batches_in_one_sink_split_again),
+        T(sequences_wrap_to_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "batch_vectors.h"
 #include "vectors.h"
 
-struct tally { const char *kind; int seen, wrong; };
+struct tally {
+    const char *kind;
+    int seen, wrong;
+};
 
 static void each(void *arg, int number, json_t *line)
 {
@@ -26,7 +30,7 @@ static void each(void *arg, int number, json_t *line)
 
 static void all_of(const char *kind, int count)
 {
-    struct tally tally = { kind, 0, 0 };
+    struct tally tally = {kind, 0, 0};
     (void)vectors_each("batches", each, &tally);
     assert_int_equal(tally.wrong, 0);
     if (getenv("OTTLA_VECTORS") == NULL) {
@@ -34,12 +38,36 @@ static void all_of(const char *kind, int count)
     }
 }
 
-static void valid_batches_are_read_and_built_again(void **state) { (void)state; all_of("valid", 127); }
-static void control_batches_are_read_and_built_again(void **state) { (void)state; all_of("control", 7); }
-static void legacy_message_sets_are_read(void **state) { (void)state; all_of("legacy", 40); }
-static void invalid_batches_are_refused_with_kafkas_code(void **state) { (void)state; all_of("invalid", 332); }
-static void odd_but_accepted_batches_are_taken(void **state) { (void)state; all_of("accepted", 125); }
-static void bombs_are_met_within_the_pool(void **state) { (void)state; all_of("bomb", 14); }
+static void valid_batches_are_read_and_built_again(void **state)
+{
+    (void)state;
+    all_of("valid", 127);
+}
+static void control_batches_are_read_and_built_again(void **state)
+{
+    (void)state;
+    all_of("control", 7);
+}
+static void legacy_message_sets_are_read(void **state)
+{
+    (void)state;
+    all_of("legacy", 40);
+}
+static void invalid_batches_are_refused_with_kafkas_code(void **state)
+{
+    (void)state;
+    all_of("invalid", 332);
+}
+static void odd_but_accepted_batches_are_taken(void **state)
+{
+    (void)state;
+    all_of("accepted", 125);
+}
+static void bombs_are_met_within_the_pool(void **state)
+{
+    (void)state;
+    all_of("bomb", 14);
+}
 
 static void a_window_of_eleven_bytes_reads_the_same(void **state)
 {
@@ -57,8 +85,8 @@ static void nothing_is_left_in_the_pool(void **state)
 {
     (void)state;
     struct ot_pool *pool = batch_vectors_pool();
-    assert_true(ot_pool_used_bytes(pool) <= BATCH_VECTORS_POOL_BYTES / 2);     /* what the context keeps for reuse */
-    batch_vectors_free();                                                      /* asserts that every buffer came back */
+    assert_true(ot_pool_used_bytes(pool) <= BATCH_VECTORS_POOL_BYTES / 2); /* what the context keeps for reuse */
+    batch_vectors_free();                                                  /* asserts that every buffer came back */
 }
 
 int main(void)

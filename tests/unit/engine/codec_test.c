@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "base/util.h"
@@ -15,7 +16,11 @@
 
 #define POOL_BYTES ((size_t)16 << 20)
 
-struct bench { struct ot_pool *pool; struct eng_decode *decode; struct eng_encode *encode; };
+struct bench {
+    struct ot_pool *pool;
+    struct eng_decode *decode;
+    struct eng_encode *encode;
+};
 
 static int bench_open(void **state)
 {
@@ -33,7 +38,7 @@ static int bench_close(void **state)
     struct bench *b = *state;
     eng_decode_free(b->decode);
     eng_encode_free(b->encode);
-    ot_pool_free(b->pool);                     /* asserts that all came back */
+    ot_pool_free(b->pool); /* asserts that all came back */
     free(b);
     return 0;
 }
@@ -51,7 +56,8 @@ static uint8_t *plain_make(size_t bytes, uint64_t seed)
     return data;
 }
 
-static enum ot_err pack(struct bench *b, enum eng_codec codec, int32_t level, const uint8_t *data, size_t bytes, size_t step, struct eng_sink *sink)
+static enum ot_err pack(
+    struct bench *b, enum eng_codec codec, int32_t level, const uint8_t *data, size_t bytes, size_t step, struct eng_sink *sink)
 {
     enum ot_err err = eng_encode_begin(b->encode, codec, level, sink);
     for (size_t at = 0; at < bytes && err == OT_OK; at += step) {
@@ -61,7 +67,8 @@ static enum ot_err pack(struct bench *b, enum eng_codec codec, int32_t level, co
 }
 
 /* Decodes and compares as far as it goes; *total: plain bytes seen. */
-static enum ot_err unpack(struct eng_decode *decode, enum eng_codec codec, const uint8_t *packed, size_t bytes, const uint8_t *plain, size_t plain_bytes, size_t *total)
+static enum ot_err unpack(struct eng_decode *decode, enum eng_codec codec, const uint8_t *packed, size_t bytes,
+    const uint8_t *plain, size_t plain_bytes, size_t *total)
 {
     const uint8_t *chunk;
     size_t got = 0;
@@ -80,8 +87,8 @@ static enum ot_err unpack(struct eng_decode *decode, enum eng_codec codec, const
 static void every_codec_gives_back_what_went_in(void **state)
 {
     struct bench *b = *state;
-    static const size_t sizes[] = { 0, 1, 100, 32767, 32768, 32769, 65536, 200000, 1000000 };
-    static const size_t steps[] = { 1 << 30, 1000, 77777 };
+    static const size_t sizes[] = {0, 1, 100, 32767, 32768, 32769, 65536, 200000, 1000000};
+    static const size_t steps[] = {1 << 30, 1000, 77777};
     for (enum eng_codec codec = ENG_CODEC_NONE; codec < ENG_CODEC_COUNT; codec++) {
         for (size_t i = 0; i < OT_ARRAY_COUNT(sizes); i++) {
             uint8_t *plain = plain_make(sizes[i], i);
@@ -102,7 +109,7 @@ static void every_codec_gives_back_what_went_in(void **state)
 static void every_level_is_taken_and_clamped(void **state)
 {
     struct bench *b = *state;
-    static const int32_t levels[] = { INT32_MIN + 1, -131072, -1, 0, 1, 3, 6, 9, 10, 12, 17, 19, 22, INT32_MAX };
+    static const int32_t levels[] = {INT32_MIN + 1, -131072, -1, 0, 1, 3, 6, 9, 10, 12, 17, 19, 22, INT32_MAX};
     uint8_t *plain = plain_make(50000, 3);
     for (enum eng_codec codec = ENG_CODEC_GZIP; codec < ENG_CODEC_COUNT; codec++) {
         for (size_t i = 0; i < OT_ARRAY_COUNT(levels); i++) {
@@ -122,7 +129,7 @@ static void a_tiny_window_changes_nothing(void **state)
 {
     struct bench *b = *state;
     struct eng_decode *tiny;
-    struct eng_decode_limits limits = { .window_bytes = 7 };
+    struct eng_decode_limits limits = {.window_bytes = 7};
     uint8_t *plain = plain_make(70000, 5);
     assert_int_equal(eng_decode_new(b->pool, &limits, &tiny), OT_OK);
     for (enum eng_codec codec = ENG_CODEC_NONE; codec < ENG_CODEC_COUNT; codec++) {
@@ -148,11 +155,12 @@ static void data_cut_short_is_corrupt(void **state)
         eng_sink_malloc(&sink, 100000);
         assert_int_equal(pack(b, codec, ENG_CODEC_LEVEL_DEFAULT, plain, 3000, 3000, &sink), OT_OK);
         for (size_t bytes = 0; bytes < sink.bytes; bytes++) {
-            uint8_t *cut = malloc(bytes + (bytes == 0));         /* exact size: a sanitizer sees a step too far */
+            uint8_t *cut = malloc(bytes + (bytes == 0)); /* exact size: a sanitizer sees a step too far */
             assert_non_null(cut);
             memcpy(cut, sink.data, bytes);
             enum ot_err err = unpack(b->decode, codec, cut, bytes, NULL, 0, &total);
-            bool empty_is_fine = (codec == ENG_CODEC_ZSTD && bytes == 0) || (codec == ENG_CODEC_SNAPPY && bytes >= 16 && bytes < 20);
+            bool empty_is_fine =
+                (codec == ENG_CODEC_ZSTD && bytes == 0) || (codec == ENG_CODEC_SNAPPY && bytes >= 16 && bytes < 20);
             assert_true(err == OT_ERR_CORRUPT_MESSAGE || (empty_is_fine && err == OT_OK && total == 0));
             free(cut);
         }
@@ -204,8 +212,8 @@ static void raw_snappy_is_read(void **state)
 static void a_snappy_claim_beyond_the_ratio_is_refused_before_memory_is_taken(void **state)
 {
     struct bench *b = *state;
-    static const uint8_t raw[] = { 0xff, 0xff, 0xff, 0xff, 0x0f, 0x00, 'x' };            /* claims 4 GiB */
-    uint8_t framed[16 + 4 + sizeof(raw)] = { 0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, sizeof(raw) };
+    static const uint8_t raw[] = {0xff, 0xff, 0xff, 0xff, 0x0f, 0x00, 'x'}; /* claims 4 GiB */
+    uint8_t framed[16 + 4 + sizeof(raw)] = {0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, sizeof(raw)};
     size_t total, before = ot_pool_used_bytes(b->pool);
     memcpy(framed + 20, raw, sizeof(raw));
     assert_int_equal(unpack(b->decode, ENG_CODEC_SNAPPY, raw, sizeof(raw), NULL, 0, &total), OT_ERR_CORRUPT_MESSAGE);
@@ -248,20 +256,20 @@ static void lz4_frames_of_every_kind_are_read(void **state)
         assert_int_equal(unpack(b->decode, ENG_CODEC_LZ4, packed, packed_bytes, plain, bytes, &total), OT_OK);
         assert_int_equal(total, bytes);
         if ((kind & 6) != 0) {
-            packed[packed_bytes - 20] ^= 1;              /* in the last block: some checksum must see it */
+            packed[packed_bytes - 20] ^= 1; /* in the last block: some checksum must see it */
             assert_int_equal(unpack(b->decode, ENG_CODEC_LZ4, packed, packed_bytes, NULL, 0, &total), OT_ERR_CORRUPT_MESSAGE);
         }
         free(packed);
     }
     eng_decode_trim(b->decode);
-    assert_true(ot_pool_used_bytes(b->pool) < 1 << 20);  /* 4 MiB blocks are not kept */
+    assert_true(ot_pool_used_bytes(b->pool) < 1 << 20); /* 4 MiB blocks are not kept */
     free(plain);
 }
 
 static void joined_gzip_members_and_zstd_frames_read_as_one(void **state)
 {
     struct bench *b = *state;
-    static const enum eng_codec codecs[] = { ENG_CODEC_GZIP, ENG_CODEC_ZSTD, ENG_CODEC_SNAPPY };
+    static const enum eng_codec codecs[] = {ENG_CODEC_GZIP, ENG_CODEC_ZSTD, ENG_CODEC_SNAPPY};
     uint8_t *plain = plain_make(5000, 6);
     for (size_t i = 0; i < OT_ARRAY_COUNT(codecs); i++) {
         struct eng_sink sink;
@@ -280,8 +288,8 @@ static void joined_gzip_members_and_zstd_frames_read_as_one(void **state)
 static size_t zstd_wide(uint8_t *packed, size_t cap, int log)
 {
     ZSTD_CCtx *cctx = ZSTD_createCCtx();
-    ZSTD_inBuffer in = { "x", 1, 0 }, none = { "", 0, 0 };
-    ZSTD_outBuffer out = { packed, cap, 0 };
+    ZSTD_inBuffer in = {"x", 1, 0}, none = {"", 0, 0};
+    ZSTD_outBuffer out = {packed, cap, 0};
     assert_false(ZSTD_isError(ZSTD_CCtx_setParameter(cctx, ZSTD_c_windowLog, log)));
     assert_false(ZSTD_isError(ZSTD_CCtx_setParameter(cctx, ZSTD_c_contentSizeFlag, 0)));
     assert_false(ZSTD_isError(ZSTD_compressStream2(cctx, &out, &in, ZSTD_e_flush)));
@@ -346,7 +354,7 @@ static void a_sink_is_never_filled_beyond_its_bound(void **state)
         assert_int_equal(pack(b, codec, ENG_CODEC_LEVEL_DEFAULT, plain, 100000, 1000, &sink), OT_ERR_TOO_LARGE);
         assert_true(sink.bytes <= sizeof(fixed));
         eng_sink_over(&sink, fixed, sizeof(fixed));
-        assert_int_equal(pack(b, codec, ENG_CODEC_LEVEL_DEFAULT, plain, 90, 90, &sink), OT_OK);      /* usable afterwards */
+        assert_int_equal(pack(b, codec, ENG_CODEC_LEVEL_DEFAULT, plain, 90, 90, &sink), OT_OK); /* usable afterwards */
     }
     free(plain);
 }
@@ -377,18 +385,29 @@ static void names_are_those_of_the_configuration(void **state)
     assert_false(eng_codec_by_name("brotli", &codec));
     assert_string_equal(eng_codec_name((enum eng_codec)7), "unknown");
     struct bench *b = *state;
-    assert_int_equal(eng_decode_begin(b->decode, (enum eng_codec)6, (const uint8_t *)"", 0, false), OT_ERR_UNSUPPORTED_COMPRESSION_TYPE);
+    assert_int_equal(
+        eng_decode_begin(b->decode, (enum eng_codec)6, (const uint8_t *)"", 0, false), OT_ERR_UNSUPPORTED_COMPRESSION_TYPE);
 }
 
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, bench_open, bench_close)
     const struct CMUnitTest tests[] = {
-        T(every_codec_gives_back_what_went_in), T(every_level_is_taken_and_clamped), T(a_tiny_window_changes_nothing), T(data_cut_short_is_corrupt),
-        T(a_flipped_bit_never_harms), T(raw_snappy_is_read), T(a_snappy_claim_beyond_the_ratio_is_refused_before_memory_is_taken),
-        T(the_best_that_snappy_can_do_stays_below_the_ratio), T(lz4_frames_of_every_kind_are_read), T(joined_gzip_members_and_zstd_frames_read_as_one),
-        T(a_zstd_window_beyond_the_pool_is_refused_for_good), T(a_full_pool_says_no_memory_and_heals), T(a_sink_is_never_filled_beyond_its_bound),
-        T(a_pooled_sink_hands_its_buffer_over), T(names_are_those_of_the_configuration),
+        T(every_codec_gives_back_what_went_in),
+        T(every_level_is_taken_and_clamped),
+        T(a_tiny_window_changes_nothing),
+        T(data_cut_short_is_corrupt),
+        T(a_flipped_bit_never_harms),
+        T(raw_snappy_is_read),
+        T(a_snappy_claim_beyond_the_ratio_is_refused_before_memory_is_taken),
+        T(the_best_that_snappy_can_do_stays_below_the_ratio),
+        T(lz4_frames_of_every_kind_are_read),
+        T(joined_gzip_members_and_zstd_frames_read_as_one),
+        T(a_zstd_window_beyond_the_pool_is_refused_for_good),
+        T(a_full_pool_says_no_memory_and_heals),
+        T(a_sink_is_never_filled_beyond_its_bound),
+        T(a_pooled_sink_hands_its_buffer_over),
+        T(names_are_those_of_the_configuration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
