@@ -54,6 +54,7 @@ struct broker_core {
     int64_t retention_due_us, checkpoint_due_us, expiry_due_us;
     _Atomic bool ticking;
     _Atomic int64_t work_open;                 /* partition opens, lane writes, flushes, deletions under way */
+    void (*nap)(void *arg); void *nap_arg;     /* how stop waits: a short sleep; the simulator runs its scheduler instead */
 };
 static inline struct broker_core *broker_core_of(struct broker *broker) { return (struct broker_core *)(void *)broker; }
 static inline struct broker *broker_of_core(struct broker_core *core) { return (struct broker *)(void *)core; }

@@ -117,6 +117,12 @@ static void went_offline(void *arg, uint32_t dir)
     ot_exec_post(core->background_exec, &note->task);
 }
 
+static void nap(void *arg)
+{
+    (void)arg;
+    nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
+}
+
 enum ot_err broker_core_init(struct broker_core *core, const struct broker_setup *setup, struct eng_store *store, int32_t node_id)
 {
     core->io = setup->io;
@@ -127,6 +133,7 @@ enum ot_err broker_core_init(struct broker_core *core, const struct broker_setup
     core->store = store;
     core->decode_pool = setup->decode_pool;
     core->node_id = node_id;
+    if (core->nap == NULL) core->nap = nap;
     core->tick.fired = tick_fired;
     core->tick_task.run = tick_run;
     pthread_rwlock_init(&core->registry, NULL);
@@ -159,7 +166,7 @@ static bool wait_idle(struct broker_core *core, int64_t deadline_us)
 {
     while (atomic_load(&core->work_open) > 0 || atomic_load(&core->ticking)) {
         if (ot_exec_now_us(core->background_exec) > deadline_us) return false;
-        nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);      /* once per process, at its end */
+        core->nap(core->nap_arg);
     }
     return true;
 }

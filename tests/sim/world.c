@@ -1,0 +1,132 @@
+#include "world.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void sim_fail(const struct sim_world *world, const char *fact, const char *file, int line, const char *format, ...)
+{
+    va_list list;
+    printf("seed %llu: %s:%d: %s\n  ", (unsigned long long)world->seed, strrchr(file, '/') ? strrchr(file, '/') + 1 : file, line, fact);
+    va_start(list, format);
+    vprintf(format, list);
+    va_end(list);
+    printf("\n  class %s, io %s, %llu crashes, step %llu\n", world->durability, world->append_io, (unsigned long long)world->crashes,
+        (unsigned long long)(world->sched == NULL ? 0 : sim_sched_steps(world->sched)));
+    exit(1);
+}
+
+void sim_note(struct sim_world *world, uint64_t what, uint64_t a, uint64_t b)
+{
+    uint64_t row[4] = { what, a, b, world->trace };
+    world->trace = ot_hash64(row, sizeof(row), 3);
+    if (world->verbose) printf("%10lld %llu %llu %llu\n", (long long)sim_sched_now_us(world->sched), (unsigned long long)what, (unsigned long long)a, (unsigned long long)b);
+}
+
+static void nap(void *arg)
+{
+    struct sim_world *world = arg;
+    if (!sim_sched_step(world->sched)) (void)sim_sched_skip(world->sched, 100000);
+}
+
+void sim_world_drain(struct sim_world *world)
+{
+    for (uint64_t i = 0; sim_sched_step(world->sched); i++) SIM_CHECK(world, i < 2000000, "tasks never end");
+}
+
+static void opened(void *arg, enum ot_err err)
+{
+    struct sim_world *world = arg;
+    world->opens_pending--;
+    SIM_CHECK(world, err == OT_OK || world->faults_on || sim_disk_is_off(world->disk), "a log did not open: %s", ot_err_name(err));
+}
+
+static void apply_partition(struct sim_world *world, int index)
+{
+    static const int32_t self[1] = { 1 };
+    struct broker_topic_config config;
+    char segment[16];
+    snprintf(segment, sizeof(segment), "%u", 1u << 20);
+    const char *keys[] = { "ottla.durability", "segment.bytes", "index.interval.bytes", "retention.ms", "segment.index.bytes", "retention.bytes" };
+    const char *values[] = { world->durability, segment, "64", index == 1 ? "20000" : "-1", "4096", index == 2 ? "60000" : "-1" };
+    struct broker_partition_row row = { .topic = "sim", .partition = index, .leader = 1, .leader_epoch = ++world->partitions[index].leader_epoch, .min_isr = 1, .isr = self,
+        .isr_count = 1, .replicas = self, .replica_count = 1 };
+    memset(row.topic_id.bytes, 7, sizeof(row.topic_id.bytes));
+    broker_topic_config_effective(world->config, keys, values, OT_ARRAY_COUNT(keys), &config);
+    config.segment_bytes = 6000;               /* below what Kafka allows a user, so that rolls are frequent */
+    world->opens_pending++;
+    broker_partition_apply(broker_of_core(world->core), &row, &config, world->home, opened, world);
+}
+
+static bool try_open(struct sim_world *world)
+{
+    static const char *const dirs[] = { "/sim/a", "/sim/b" };
+    struct eng_store_config store_config = { .dirs = dirs, .dir_count = 2, .files_max = 6, .maps_max = 4, .append_mapped_bytes_max = 1u << 20 };
+    struct broker_setup setup = { .io = sim_disk_io(world->disk), .config = world->config, .io_exec = world->io, .flush_exec = world->flush,
+        .background_exec = world->background, .coord_exec = world->background, .decode_pool = world->decoding };
+    uint32_t bad_dir = 0;
+    if (eng_store_open(setup.io, &store_config, &world->store, &bad_dir) != OT_OK) return false;
+    world->core = calloc(1, 4096 + sizeof(*world->core));      /* room for what broker.c puts behind it */
+    world->core->nap = nap;
+    world->core->nap_arg = world;
+    bool good = true;
+    for (uint32_t dir = 0; dir < 2; dir++) {
+        int64_t epoch;
+        good = good && eng_store_take_clean(world->store, dir, &world->core->clean[dir], &epoch) == OT_OK;
+    }
+    if (broker_core_init(world->core, &setup, world->store, 1) != OT_OK) good = false;
+    for (int i = 0; good && i < SIM_PARTITIONS; i++) apply_partition(world, i);
+    sim_world_drain(world);
+    SIM_CHECK(world, world->opens_pending == 0, "%u opens are pending for ever", world->opens_pending);
+    if (good) broker_core_start(world->core);
+    return good;
+}
+
+static void let_go(struct sim_world *world)
+{
+    if (world->core != NULL) {
+        atomic_store(&world->core->stopping, true);
+        broker_core_free(world->core);
+        free(world->core);
+    }
+    sim_world_drain(world);
+    eng_store_close(world->store);
+    world->core = NULL;
+    world->store = NULL;
+}
+
+void sim_world_open(struct sim_world *world)
+{
+    struct sim_faults none = { 0 }, faults = { 0 };
+    for (int tries = 0; !try_open(world); tries++) {           /* a fault at start: the operator starts it again */
+        SIM_CHECK(world, world->faults_on && tries < 20, "the store does not open");
+        let_go(world);
+        if (tries > 3) sim_disk_faults(world->disk, &none);
+    }
+    (void)faults;
+}
+
+void sim_world_stop(struct sim_world *world)
+{
+    sim_world_drain(world);
+    bool flushed = broker_core_stop(world->core, 8000);
+    sim_world_drain(world);
+    SIM_CHECK(world, flushed || world->offline_seen || world->faults_on, "a clean stop did not flush");
+    if (flushed)
+        for (uint32_t dir = 0; dir < 2; dir++)
+            if (!eng_store_dir_offline(world->store, dir)) ot_ignore(eng_store_leave_clean(world->store, dir, 1), "no marker: the next start scans");
+    let_go(world);
+    SIM_CHECK(world, world->calls_open == 0, "%u calls were never answered", world->calls_open);
+    sim_disk_crash_process(world->disk);
+}
+
+void sim_world_crash(struct sim_world *world, bool machine)
+{
+    sim_disk_power_off_after(world->disk, 0);
+    sim_world_drain(world);
+    let_go(world);
+    SIM_CHECK(world, world->calls_open == 0, "%u calls were never answered", world->calls_open);
+    if (machine) sim_disk_crash_machine(world->disk);
+    else sim_disk_crash_process(world->disk);
+    world->crashes++;
+}

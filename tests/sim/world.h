@@ -1,0 +1,71 @@
+/* One simulated broker core over the simulated disk, its clients, and what they were promised. */
+#ifndef OT_SIM_WORLD_H
+#define OT_SIM_WORLD_H
+
+#include "broker/core.h"
+#include "disk.h"
+#include "sched.h"
+
+#define SIM_PARTITIONS 3
+#define SIM_PRODUCERS 4
+#define SIM_IDS_MAX 20000
+
+enum sim_fate { SIM_OPEN, SIM_ACKED, SIM_REFUSED, SIM_UNKNOWN };      /* UNKNOWN: timed out, or its broker died */
+struct sim_batch {                     /* one batch as its client knows it; id = index + 1, stored in the key of each record */
+    int partition, producer;           /* producer -1: plain */
+    int16_t acks;
+    int32_t sequence, record_count;
+    enum sim_fate fate;
+    int64_t offset;                    /* acked: where it lies */
+    int64_t at_offset;                 /* where it was last seen in the log; -1 never */
+    uint32_t retries;
+    uint32_t crc;                      /* of the record bytes */
+    bool certain_refusal;              /* refused and not sent again: it may not appear while no machine crashed since */
+};
+
+struct sim_partition {
+    int64_t machine_end, process_end;  /* below these offsets everything must survive such a crash */
+    int64_t start_promised;            /* DeleteRecords answered this; log start may never be below */
+    int64_t consumer_offset;
+    int32_t leader_epoch;
+};
+
+struct sim_world {
+    uint64_t seed;
+    struct ot_rng rng;
+    struct sim_disk *disk;
+    struct sim_sched *sched;
+    struct ot_exec *io, *flush, *background, *home;
+    struct broker_config_store *config;
+    struct ot_pool *requests, *decoding;
+    struct eng_store *store;
+    struct broker_core *core;
+    struct sim_partition partitions[SIM_PARTITIONS];
+    struct sim_batch *batches; uint32_t batch_count;
+    struct { int32_t next_sequence[SIM_PARTITIONS]; uint32_t open[SIM_PARTITIONS], stuck[SIM_PARTITIONS]; } producers[SIM_PRODUCERS];
+    uint32_t calls_open, opens_pending;
+    const char *durability, *append_io;
+    bool verbose, offline_seen, faults_on;
+    uint64_t acked, refused, crashes, read_records;
+    uint64_t trace;                    /* hash of what happened: equal for equal seeds */
+};
+
+/* Every check ends here: prints seed and words, and exits with 1. */
+#define SIM_CHECK(world, fact, ...) do { if (!(fact)) sim_fail(world, #fact, __FILE__, __LINE__, __VA_ARGS__); } while (0)
+OT_NORETURN void sim_fail(const struct sim_world *world, const char *fact, const char *file, int line, const char *format, ...) OT_PRINTF(5, 6);
+void sim_note(struct sim_world *world, uint64_t what, uint64_t a, uint64_t b);
+
+void sim_world_open(struct sim_world *world);                  /* store, core, partitions; runs until all are open */
+void sim_world_drain(struct sim_world *world);                 /* until nothing is queued */
+void sim_world_stop(struct sim_world *world);                  /* cleanly */
+void sim_world_crash(struct sim_world *world, bool machine);   /* power is off, everything fails, memory goes, power comes back */
+
+/* clients.c */
+void sim_client_produce(struct sim_world *world);
+void sim_client_retry(struct sim_world *world);                /* batches of idempotent producers whose fate is unknown, in order */
+void sim_client_fetch(struct sim_world *world);
+void sim_client_delete_records(struct sim_world *world);
+/* verify.c: the log against what was promised. crashed: 0 no crash, 1 process, 2 machine since the last verify */
+void sim_verify(struct sim_world *world, int crashed);
+
+#endif
