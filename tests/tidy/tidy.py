@@ -203,6 +203,12 @@ def rule_scripts_are_executable():
             yield f"{name}: has no run bit"
 
 
+def rule_log_events_are_listed():
+    import log_events
+    if "docs/logging.md" in FILES and log_events.page() != text("docs/logging.md"):
+        yield "docs/logging.md: stale; run tests/tidy/log_events.py --write"
+
+
 def rule_python_compiles():
     for name in of(".py"):
         try:

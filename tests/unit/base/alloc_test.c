@@ -122,7 +122,7 @@ static void a_series_without_memory_is_still_one_to_count_on(void **state)
         struct ot_metrics *metrics = ot_metrics_new(100);
         if (metrics != NULL) {
             for (int i = 0; i < 5; i++) {
-                char name[8];
+                char name[16];
                 snprintf(name, sizeof(name), "t%d", i);
                 struct ot_series *count = ot_series_get(metrics, OT_METRIC_topic_bytes_in_total, (const char *[]){ name });
                 struct ot_series *time = ot_series_get(metrics, OT_METRIC_request_duration_seconds, (const char *[]){ name });
