@@ -54,7 +54,7 @@ static bool index_entry(struct eng_dumper *dumper, const uint8_t *entry, uint64_
 {
     struct last *last = arg;
     struct eng_dump_row row;
-    int64_t offset = dumper->base_offset + (int64_t)ot_load_u32(entry), log_pos = (int64_t)ot_load_u32(entry + 4);
+    int64_t offset = eng_dump_sum(dumper->base_offset, ot_load_u32(entry)), log_pos = (int64_t)ot_load_u32(entry + 4);
     eng_dump_begin(&row, ENG_DUMP_INDEX);
     eng_dump_number(&row, "offset", offset);
     eng_dump_number(&row, "position", log_pos);
@@ -77,7 +77,7 @@ static bool time_entry(struct eng_dumper *dumper, const uint8_t *entry, uint64_t
 {
     struct last *last = arg;
     struct eng_dump_row row;
-    int64_t timestamp_ms = ot_load_i64(entry), offset = dumper->base_offset + (int64_t)ot_load_u32(entry + 8);
+    int64_t timestamp_ms = ot_load_i64(entry), offset = eng_dump_sum(dumper->base_offset, ot_load_u32(entry + 8));
     eng_dump_begin(&row, ENG_DUMP_TIME_INDEX);
     eng_dump_number(&row, "timestamp", timestamp_ms);
     eng_dump_number(&row, "offset", offset);

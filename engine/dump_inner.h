@@ -42,6 +42,9 @@ enum ot_err eng_dump_epochs(struct eng_dumper *dumper);
 enum ot_err eng_dump_checkpoint(struct eng_dumper *dumper);
 enum ot_err eng_dump_properties(struct eng_dumper *dumper);
 
+/* A sum that may come from damaged files: wraps instead of overflowing. */
+static inline int64_t eng_dump_sum(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+
 /* "00000000000000001587.log" -> 1587, "log"; false: no such name. */
 bool eng_dump_name(const char *leaf, int64_t *offset_out, const char **suffix_out);
 

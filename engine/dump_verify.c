@@ -113,7 +113,7 @@ static void index_meets(struct verifying *v, const struct eng_dump_batch *batch)
     int64_t last_offset = eng_batch_last_offset(&batch->info);
     for (; v->index.bytes - v->index.at >= 8; v->index.at += 8) {
         const uint8_t *entry = v->index.data + v->index.at;
-        int64_t offset = v->base_offset + (int64_t)ot_load_u32(entry);
+        int64_t offset = eng_dump_sum(v->base_offset, ot_load_u32(entry));
         if (offset > last_offset) return;
         if (offset == last_offset && ot_load_u32(entry + 4) == batch->pos) continue;
         fault_in(v, "index", v->index.at, "offset %" PRId64 " at position %" PRIu32 ": the log has the batch up to offset %" PRId64 " at position %" PRIu64, offset,
@@ -127,7 +127,7 @@ static void time_meets(struct verifying *v, const struct eng_dump_batch *batch)
     v->max_timestamp_ms = OT_MAX(v->max_timestamp_ms, batch->info.max_timestamp);
     for (; v->time.bytes - v->time.at >= 12; v->time.at += 12) {
         const uint8_t *entry = v->time.data + v->time.at;
-        int64_t timestamp_ms = ot_load_i64(entry), offset = v->base_offset + (int64_t)ot_load_u32(entry + 8);
+        int64_t timestamp_ms = ot_load_i64(entry), offset = eng_dump_sum(v->base_offset, ot_load_u32(entry + 8));
         if (offset > last_offset) return;
         if (offset >= batch->info.base_offset && timestamp_ms == batch->info.max_timestamp && timestamp_ms == v->max_timestamp_ms) continue;
         fault_in(v, "timeindex", v->time.at, "timestamp %" PRId64 " at offset %" PRId64 ": the largest in the log up to offset %" PRId64 " is %" PRId64, timestamp_ms, offset,
@@ -242,11 +242,12 @@ static enum ot_err batch_meets(void *arg, struct eng_dumper *dumper, const struc
     index_meets(v, batch);
     time_meets(v, batch);
     epoch_meets(v, &batch->info);
-    v->end_offset = OT_MAX(v->end_offset, eng_batch_last_offset(&batch->info) + 1);
-    if (!v->producers_known || batch->info.base_offset < 0) return OT_OK;
+    v->end_offset = OT_MAX(v->end_offset, eng_dump_sum(eng_batch_last_offset(&batch->info), 1));
+    if (!v->producers_known) return OT_OK;
     eng_batch_marker(batch->data, &batch->info, &marker);
     err = eng_producers_replay_completed(v->producers, &batch->info, &marker, &txn);
-    if (err != OT_OK) return err;
+    v->producers_known = err != OT_ERR_CORRUPT;
+    if (err != OT_OK) return err == OT_ERR_CORRUPT ? OT_OK : err;
     eng_producers_advance(v->producers, v->end_offset);
     if (txn.producer_id >= 0 && txn.aborted) txn_meets(v, &txn);
     return OT_OK;

@@ -399,8 +399,10 @@ enum ot_err eng_producers_replay_completed(struct eng_producers *producers, cons
 {
     struct eng_producer_step step;
     *completed_out = (struct eng_completed_txn){ .producer_id = -1 };
+    int64_t last_offset = eng_batch_last_offset(batch);
     OT_ASSERT(producers->queue_count == 0);
-    if (!step_of(batch, batch->base_offset, eng_batch_last_offset(batch), marker, batch->max_timestamp, &step)) return OT_OK;
+    if (batch->base_offset < 0 || last_offset < batch->base_offset || last_offset == INT64_MAX) return OT_ERR_CORRUPT;
+    if (!step_of(batch, batch->base_offset, last_offset, marker, batch->max_timestamp, &step)) return OT_OK;
     if (step.marker && !held_reserve(producers, 1)) return OT_ERR_NO_MEMORY;
     step.producer = eng_producers_entry(producers, batch->producer_id);
     if (step.producer == NULL) return OT_ERR_NO_MEMORY;

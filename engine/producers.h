@@ -58,7 +58,8 @@ void eng_producers_advance(struct eng_producers *producers, int64_t high_waterma
 size_t eng_producers_snapshot_bytes(const struct eng_producers *producers);
 OT_MUST_CHECK enum ot_err eng_producers_snapshot(const struct eng_producers *producers, struct ot_writer *out);
 OT_MUST_CHECK enum ot_err eng_producers_load(struct eng_producers *producers, const void *data, size_t bytes, int64_t wall_ms);  /* CORRUPT: start from an older one */
-/* Replay one batch of the log (open, truncate, start_at) into committed state, which nothing pending may follow. NO_MEMORY as in pend. */
+/* Replay one batch of the log (open, truncate, start_at) into committed state, which nothing pending may follow. NO_MEMORY as in pend; CORRUPT: offsets that
+ * no log has. */
 OT_MUST_CHECK enum ot_err eng_producers_replay(struct eng_producers *producers, const struct eng_batch_info *batch, const struct eng_marker *marker);
 /* The same for recovery, which rebuilds the transaction index: *completed_out is what the batch completed; producer_id -1 when nothing. */
 OT_MUST_CHECK enum ot_err eng_producers_replay_completed(struct eng_producers *producers, const struct eng_batch_info *batch,
