@@ -182,6 +182,14 @@ static enum ot_err add_span(struct eng_log *log, const struct part *part, const 
     return OT_OK;
 }
 
+/* A lookup found that the index of a sealed segment lies: make it anew, once. The active one is made anew when it is opened next. */
+static void mend_index(struct eng_log *log, const struct part *part)
+{
+    if (part->active || !atomic_exchange(&part->seg->index_doubted, false)) return;
+    enum ot_err err = eng_segment_rebuild(part->seg, log->dir_path, part->bytes, eng_log_config_now(log).index_interval_bytes);
+    if (err != OT_OK) ot_log(OT_LOG_WARN, "log", "index_unwritten", "dir=%s base_offset=%" PRId64 " error=%s", log->dir_path, part->seg->base_offset, ot_err_name(err));
+}
+
 /* What one segment gives to the read; *more_out: the whole of its range was taken and the next segment may go on. */
 static enum ot_err read_part(struct eng_log *log, const struct eng_read *how, const struct part *part, int64_t limit, struct eng_read_pin *pin,
     struct eng_read_result *out, bool *more_out)
@@ -191,6 +199,7 @@ static enum ot_err read_part(struct eng_log *log, const struct eng_read *how, co
     *more_out = false;
     enum ot_err err = part_range(log, part, how->offset, limit, first, how->may_block, &range);
     if (err != OT_OK) return err;
+    if (how->may_block && atomic_load_explicit(&part->seg->index_doubted, memory_order_relaxed)) mend_index(log, part);
     uint64_t bytes = range.end - range.pos;
     *more_out = limit > part->end_offset && part->next_base >= 0;
     if (bytes == 0) return OT_OK;

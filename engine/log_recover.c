@@ -342,7 +342,7 @@ static enum ot_err open_aside(struct eng_log *log, int64_t offset, char path[sta
 {
     enum ot_err err = OT_ERR_EXISTS;
     for (int i = 0; i < 100 && err == OT_ERR_EXISTS; i++) {
-        char suffix[16];
+        char suffix[24];
         if (i == 0) snprintf(suffix, sizeof suffix, ".cut");
         else snprintf(suffix, sizeof suffix, "-%d.cut", i);
         if ((err = eng_segment_path(path, log->dir_path, offset, suffix)) != OT_OK) return err;
