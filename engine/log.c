@@ -79,6 +79,7 @@ static void log_free(struct eng_log *log)
     free(log->segments);
     free(log->tail);
     free(log->dir_path);
+    free(log->gone_path);
     free(log);
 }
 
@@ -292,6 +293,7 @@ enum ot_err eng_log_close(struct eng_log *log, bool sync)
 {
     if (log == NULL) return OT_OK;
     enum ot_err err = OT_OK;
+    OT_ASSERT(!atomic_load(&log->closed)); /* a retired log is deleted, not closed */
     bool usable = !atomic_load(&log->read_only) && !eng_store_dir_offline(log->store, log->store_dir);
     struct eng_segment *active = eng_log_active(log);
     if (usable && active != NULL) {
@@ -316,28 +318,37 @@ static enum ot_err delete_path(const struct eng_log *log, char out[static ENG_PA
     return bytes < 0 || (uint32_t)bytes >= ENG_PATH_BYTES ? OT_ERR_TOO_LARGE : OT_OK;
 }
 
-enum ot_err eng_log_delete(struct eng_log *log)
+enum ot_err eng_log_retire(struct eng_log *log)
 {
     char path[ENG_PATH_BYTES];
-    struct eng_store *store = log->store;
-    struct ot_io *io = log->io;
     int fd = -1;
-    eng_store_unregister(store, log->store_dir, log->name);
+    if (atomic_exchange(&log->closed, true)) return OT_OK;
+    atomic_store(&log->read_only, true);
+    eng_store_unregister(log->store, log->store_dir, log->name);
     for (uint32_t i = 0; i < log->segment_count; i++) {            /* open before the name goes: reap shortens through the descriptor */
         struct eng_segment *seg = log->segments[i];
         if (seg->bytes > (64u << 20) && eng_segment_acquire(seg, log->dir_path, ENG_SEGMENT_LOG, true, &fd) == OT_OK) eng_segment_release(seg, ENG_SEGMENT_LOG);
-        seg->unlinked = true;
         eng_segment_retire(seg);
     }
     enum ot_err err = delete_path(log, path);
-    if (err == OT_OK) err = io->ops->rename(io, log->dir_path, path);
-    if (err == OT_OK) {
-        /* the new name must last: a folder that came back under the old one would be taken for a live partition */
-        err = io->ops->sync_dir(io, eng_store_dir_path(store, log->store_dir));
-        enum ot_err gone = eng_store_remove_tree(io, path);
+    if (err == OT_OK && (log->gone_path = strdup(path)) == NULL) err = OT_ERR_NO_MEMORY;
+    if (err == OT_OK && (err = log->io->ops->rename(log->io, log->dir_path, path)) != OT_OK) {
+        free(log->gone_path);
+        log->gone_path = NULL;
+    }
+    /* the new name must last: a folder that came back under the old one would be taken for a live partition */
+    if (err == OT_OK) err = log->io->ops->sync_dir(log->io, eng_store_dir_path(log->store, log->store_dir));
+    return err;
+}
+
+enum ot_err eng_log_delete(struct eng_log *log)
+{
+    struct eng_store *store = log->store;
+    enum ot_err err = eng_log_retire(log);
+    if (log->gone_path != NULL) {
+        enum ot_err gone = eng_store_remove_tree(log->io, log->gone_path);
         if (err == OT_OK) err = gone;
-    } else {
-        for (uint32_t i = 0; i < log->segment_count; i++) log->segments[i]->unlinked = false;
+        for (uint32_t i = 0; i < log->segment_count && gone == OT_OK; i++) log->segments[i]->unlinked = true;
     }
     log_free(log);
     eng_store_reap(store, 256ull << 20);

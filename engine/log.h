@@ -94,14 +94,12 @@ OT_MUST_CHECK enum ot_err eng_log_roll(struct eng_log *log, const struct ot_blob
  * NO_SPACE, IO: the file was cut back behind the last whole batch; the log stays usable after NO_SPACE and is read-only after IO. */
 OT_MUST_CHECK enum ot_err eng_log_append(struct eng_log *log, const struct eng_append_batch *batches, uint32_t count,
     int64_t wall_ms, uint32_t *appended_out);
-/* A transaction that ended in an abort (from eng_producers_commit), into the transaction index of its segment: before the last stable offset passes it. */
+/* A transaction that ended in an abort (from eng_producers_commit), into the transaction index of its segment: before the last stable offset passes it.
+ * Committed ones are passed over. After an error the entry is missing until recovery, which makes it anew from the marker. */
 OT_MUST_CHECK enum ot_err eng_log_add_aborted(struct eng_log *log, const struct eng_completed_txn *txn);
 /* mmap mode: true when this batch may be appended without a call that can block for long (a copy into mapped, allocated, resident
  * pages); then eng_log_append may be called on a reactor. Never blocks. */
 bool eng_log_append_inline(struct eng_log *log, const struct eng_append_batch *batch);
-/* Put an aborted transaction that eng_producers_commit completed into the transaction index; committed ones are passed over. A failure costs nothing that
- * lasts: the marker is in the log, and recovery indexes it again. */
-OT_MUST_CHECK enum ot_err eng_log_index_aborted(struct eng_log *log, const struct eng_completed_txn *txn);
 /* Keep the producer state as of log_end_offset (made as for eng_log_roll) as a snapshot file, synced, so that a restart replays only what follows.
  * Worth it now and then between rolls, before the recovery point is checkpointed. */
 OT_MUST_CHECK enum ot_err eng_log_snapshot(struct eng_log *log, const struct ot_blob *snapshot);

@@ -79,7 +79,7 @@ static enum ot_err roll_locked(struct eng_log *log, const struct ot_blob *snapsh
 
 enum ot_err eng_log_roll(struct eng_log *log, const struct ot_blob *snapshot, int64_t wall_ms)
 {
-    if (eng_log_read_only(log)) return OT_ERR_IO;
+    if (eng_log_read_only(log)) return eng_log_why(log);
     pthread_mutex_lock(&log->writer_lock);
     enum ot_err err = roll_locked(log, snapshot, wall_ms);
     pthread_mutex_unlock(&log->writer_lock);
@@ -282,7 +282,7 @@ enum ot_err eng_log_append(struct eng_log *log, const struct eng_append_batch *b
 {
     *appended_out = 0;
     OT_ASSERT(count > 0 && count <= ENG_APPEND_BATCHES_MAX);
-    if (eng_log_read_only(log)) return OT_ERR_IO;
+    if (eng_log_read_only(log)) return eng_log_why(log);
     pthread_mutex_lock(&log->writer_lock);
     enum ot_err err = append_locked(log, batches, count, wall_ms, appended_out);
     pthread_mutex_unlock(&log->writer_lock);

@@ -98,7 +98,7 @@ static enum ot_err flush(struct eng_log *log, bool whole, int64_t *flushed_end_o
 enum ot_err eng_log_flush(struct eng_log *log, int64_t *flushed_end_out)
 {
     *flushed_end_out = eng_log_flushed_end(log);
-    if (eng_log_read_only(log)) return OT_ERR_IO;
+    if (eng_log_read_only(log)) return eng_log_why(log);
     return flush(log, false, flushed_end_out);
 }
 
@@ -111,7 +111,7 @@ enum ot_err eng_log_flush_whole(struct eng_log *log)
 enum ot_err eng_log_snapshot(struct eng_log *log, const struct ot_blob *snapshot)
 {
     enum ot_err err = OT_OK;
-    if (eng_log_read_only(log)) return OT_ERR_IO;
+    if (eng_log_read_only(log)) return eng_log_why(log);
     pthread_mutex_lock(&log->writer_lock);
     int64_t end = atomic_load(&log->log_end_offset);
     struct eng_segment *seg = eng_log_active(log);

@@ -88,10 +88,12 @@ static enum ot_err index_aborted(struct eng_log *log, struct eng_segment *seg, c
     return OT_OK;
 }
 
-enum ot_err eng_log_index_aborted(struct eng_log *log, const struct eng_completed_txn *txn)
+bool eng_log_has_aborted(const struct eng_log *log) { return atomic_load_explicit(&log->txn_index_seen, memory_order_acquire); }
+
+enum ot_err eng_log_add_aborted(struct eng_log *log, const struct eng_completed_txn *txn)
 {
     if (!txn->aborted) return OT_OK;
-    if (eng_log_read_only(log)) return OT_ERR_IO;
+    if (eng_log_read_only(log)) return eng_log_why(log);
     pthread_mutex_lock(&log->writer_lock);
     struct eng_segment *seg = log->segment_count == 0 ? NULL : log->segments[eng_log_slot(log, txn->last_offset)];
     enum ot_err err = seg == NULL ? OT_ERR_NOT_FOUND : index_aborted(log, seg, txn);

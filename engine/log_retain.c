@@ -98,7 +98,8 @@ enum ot_err eng_log_retain(struct eng_log *log, int64_t limit_offset, int64_t wa
     struct eng_log_config config = eng_log_config_now(log);
     enum ot_err err = OT_OK;
     bool go = true;
-    *out = (struct eng_retained){ 0 };
+    *out = (struct eng_retained){ .log_start_offset = eng_log_start_offset(log) };
+    if (atomic_load(&log->closed)) return OT_ERR_CLOSED;
     while (go && err == OT_OK) {
         struct front front = look_front(log);
         if (front.seg == NULL) break;

@@ -142,6 +142,7 @@ enum ot_err eng_log_for_time(struct eng_log *log, int64_t at_ms, int64_t limit_o
         err = for_time(log, &want, out);
         if (err == OT_OK && out->offset >= want.limit_offset) err = OT_ERR_NOT_FOUND;
     }
+    if (err != OT_OK && atomic_load(&log->closed)) return OT_ERR_CLOSED;
     if (err != OT_ERR_NOT_FOUND) return err;
     *out = (struct eng_time_offset){ -1, -1, -1 };
     return OT_OK;

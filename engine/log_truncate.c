@@ -206,7 +206,7 @@ static enum ot_err truncate_locked(struct eng_log *log, int64_t offset, int64_t 
 
 enum ot_err eng_log_truncate(struct eng_log *log, int64_t offset, int64_t wall_ms)
 {
-    if (eng_log_read_only(log)) return OT_ERR_IO;
+    if (eng_log_read_only(log)) return eng_log_why(log);
     if (offset >= eng_log_end_offset(log)) return OT_OK;
     pthread_mutex_lock(&log->writer_lock);
     enum ot_err err = truncate_locked(log, offset, wall_ms);
@@ -263,7 +263,7 @@ enum ot_err eng_log_begin_at(struct eng_log *log, int64_t offset, int64_t wall_m
 
 enum ot_err eng_log_start_at(struct eng_log *log, int64_t offset)
 {
-    if (eng_log_read_only(log)) return OT_ERR_IO;
+    if (eng_log_read_only(log)) return eng_log_why(log);
     pthread_mutex_lock(&log->writer_lock);
     struct eng_segment *active = eng_log_active(log);
     int64_t wall_ms = active == NULL ? 0 : active->last_append_ms;

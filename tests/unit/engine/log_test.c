@@ -425,6 +425,20 @@ static void deleting_a_log_removes_its_folder_while_a_reader_holds_it(void **sta
     fx_append(fx, 1, 1000);
     struct eng_read how = { .offset = 0, .limit_offset = 1, .max_bytes = 10000, .may_block = true };
     assert_int_equal(eng_log_read(fx->log, &how, &result), OT_OK);
+    assert_int_equal(eng_log_retire(fx->log), OT_OK);
+    assert_int_equal(access(fx->path, F_OK), -1);
+    struct eng_log *old = fx->log;
+    fx_open(fx, 0, false);                     /* the name is free */
+    fx_append(fx, 2, 10);
+    struct eng_read_result again;
+    struct eng_retained retained;
+    int64_t flushed = 0;
+    assert_int_equal(eng_log_read(old, &how, &again), OT_ERR_CLOSED);
+    assert_int_equal(eng_log_flush(old, &flushed), OT_ERR_CLOSED);
+    assert_int_equal(eng_log_roll(old, NULL, FX_NOW), OT_ERR_CLOSED);
+    assert_int_equal(eng_log_retain(old, 0, FX_NOW, &retained), OT_ERR_CLOSED);
+    assert_int_equal(eng_log_delete(old), OT_OK);
+    assert_int_equal(fx_read_all(fx, 0, 2, 1000), 2);
     assert_int_equal(eng_log_delete(fx->log), OT_OK);
     fx->log = NULL;
     assert_int_equal(access(fx->path, F_OK), -1);
