@@ -6,13 +6,16 @@
 #define BLOCK_BYTES_MIN 4096u
 #define BLOCK_BYTES_MAX 262144u
 
-struct ot_arena_block {        /* the newest is at the head of the list; memory follows the header */
+struct ot_arena_block { /* the newest is at the head of the list; memory follows the header */
     struct ot_arena_block *older;
-    size_t bytes;              /* with the header */
+    size_t bytes; /* with the header */
 };
 #define HEADER_BYTES ((sizeof(struct ot_arena_block) + 15) & ~(size_t)15)
 
-void ot_arena_init(struct ot_arena *arena, size_t cap_bytes) { ot_arena_init_with(arena, NULL, 0, cap_bytes); }
+void ot_arena_init(struct ot_arena *arena, size_t cap_bytes)
+{
+    ot_arena_init_with(arena, NULL, 0, cap_bytes);
+}
 
 static void use_first(struct ot_arena *arena)
 {
@@ -25,7 +28,7 @@ static void use_first(struct ot_arena *arena)
 
 void ot_arena_init_with(struct ot_arena *arena, void *first, size_t first_bytes, size_t cap_bytes)
 {
-    *arena = (struct ot_arena){ .cap_bytes = cap_bytes, .first = first, .first_bytes = first == NULL ? 0 : first_bytes };
+    *arena = (struct ot_arena){.cap_bytes = cap_bytes, .first = first, .first_bytes = first == NULL ? 0 : first_bytes};
     use_first(arena);
 }
 
@@ -50,7 +53,7 @@ static bool add_block(struct ot_arena *arena, size_t bytes)
 void *ot_arena_alloc(struct ot_arena *arena, size_t bytes)
 {
     if (bytes > SIZE_MAX - 15) return NULL;
-    bytes = OT_MAX((bytes + 15) & ~(size_t)15, (size_t)16);      /* distinct pointers also for nothing */
+    bytes = OT_MAX((bytes + 15) & ~(size_t)15, (size_t)16); /* distinct pointers also for nothing */
     if (arena->at == NULL || (size_t)(arena->end - arena->at) < bytes) {
         if (!add_block(arena, bytes)) return NULL;
     }
@@ -94,5 +97,5 @@ void ot_arena_free(struct ot_arena *arena)
         older = block->older;
         free(block);
     }
-    *arena = (struct ot_arena){ .cap_bytes = arena->cap_bytes };
+    *arena = (struct ot_arena){.cap_bytes = arena->cap_bytes};
 }

@@ -7,16 +7,18 @@
 /* Size classes: powers of two and the halves between them, 512 B to 4 MiB; beyond that whole pages, which are never kept. A
  * buffer is one allocation, its header in the first cache line. The pool's mutex guards everything but the counts. */
 #define CLASS_BYTES_MIN 512u
-#define CLASS_COUNT 27u
-#define HEADER_BYTES 64u
+#define CLASS_COUNT     27u
+#define HEADER_BYTES    64u
 OT_STATIC_ASSERT(sizeof(struct ot_buf) <= HEADER_BYTES, "the header fits its line");
 
-struct kept { struct kept *next; };      /* lies where the ot_buf was */
+struct kept {
+    struct kept *next;
+}; /* lies where the ot_buf was */
 
 struct ot_pool {
     const char *name;
     size_t cap_bytes, kept_bytes_max;
-    _Atomic size_t used_bytes;           /* written under the mutex, read by metrics */
+    _Atomic size_t used_bytes; /* written under the mutex, read by metrics */
     pthread_mutex_t mutex;
     size_t kept_bytes;
     struct kept *kept[CLASS_COUNT];
@@ -33,7 +35,7 @@ static size_t class_bytes(unsigned class)
 static unsigned class_of(size_t bytes)
 {
     unsigned class = 0;
-    while (class < CLASS_COUNT && class_bytes(class) < bytes) class++;
+    while (class < CLASS_COUNT && class_bytes(class) < bytes) class ++;
     return class;
 }
 
@@ -54,7 +56,7 @@ void ot_pool_free(struct ot_pool *pool)
     if (pool == NULL) return;
     OT_ASSERT(atomic_load(&pool->used_bytes) == 0);
     OT_ASSERT(pool->waiters == NULL);
-    for (unsigned class = 0; class < CLASS_COUNT; class++) {
+    for (unsigned class = 0; class < CLASS_COUNT; class ++) {
         for (struct kept *kept = pool->kept[class], *next; kept != NULL; kept = next) {
             next = kept->next;
             free(kept);
@@ -91,13 +93,19 @@ static struct ot_buf *buf_make(struct ot_pool *pool, size_t bytes, bool forced)
         return NULL;
     }
     struct ot_buf *buf = (struct ot_buf *)memory;
-    *buf = (struct ot_buf){ .bytes = 0, .cap_bytes = (uint32_t)cap, .pool = pool, .data = (uint8_t *)memory + HEADER_BYTES };
+    *buf = (struct ot_buf){.bytes = 0, .cap_bytes = (uint32_t)cap, .pool = pool, .data = (uint8_t *)memory + HEADER_BYTES};
     atomic_init(&buf->refs, 1);
     return buf;
 }
 
-struct ot_buf *ot_buf_new(struct ot_pool *pool, size_t bytes) { return buf_make(pool, bytes, false); }
-struct ot_buf *ot_buf_new_forced(struct ot_pool *pool, size_t bytes) { return buf_make(pool, bytes, true); }
+struct ot_buf *ot_buf_new(struct ot_pool *pool, size_t bytes)
+{
+    return buf_make(pool, bytes, false);
+}
+struct ot_buf *ot_buf_new_forced(struct ot_pool *pool, size_t bytes)
+{
+    return buf_make(pool, bytes, true);
+}
 
 struct ot_buf *ot_buf_ref(struct ot_buf *buf)
 {
@@ -140,9 +148,18 @@ void ot_buf_unref(struct ot_buf *buf)
     free(memory);
 }
 
-size_t ot_pool_used_bytes(const struct ot_pool *pool) { return atomic_load_explicit(&pool->used_bytes, memory_order_relaxed); }
-size_t ot_pool_cap_bytes(const struct ot_pool *pool) { return pool->cap_bytes; }
-const char *ot_pool_name(const struct ot_pool *pool) { return pool->name; }
+size_t ot_pool_used_bytes(const struct ot_pool *pool)
+{
+    return atomic_load_explicit(&pool->used_bytes, memory_order_relaxed);
+}
+size_t ot_pool_cap_bytes(const struct ot_pool *pool)
+{
+    return pool->cap_bytes;
+}
+const char *ot_pool_name(const struct ot_pool *pool)
+{
+    return pool->name;
+}
 
 void ot_pool_wait(struct ot_pool *pool, struct ot_pool_waiter *waiter)
 {

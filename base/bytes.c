@@ -6,7 +6,7 @@
 void ot_reader_fail(struct ot_reader *r, enum ot_err err)
 {
     if (r->err == OT_OK) r->err = err;
-    r->end = r->at;            /* nothing is left, so every later read fails without asking for err */
+    r->end = r->at; /* nothing is left, so every later read fails without asking for err */
 }
 
 static const uint8_t *take(struct ot_reader *r, size_t bytes)
@@ -66,8 +66,14 @@ static uint64_t read_base128(struct ot_reader *r, size_t bytes_max, uint8_t last
     return 0;
 }
 
-uint32_t ot_read_uvarint(struct ot_reader *r) { return (uint32_t)read_base128(r, 5, 0x0f); }
-uint64_t ot_read_uvarlong(struct ot_reader *r) { return read_base128(r, 10, 0x01); }
+uint32_t ot_read_uvarint(struct ot_reader *r)
+{
+    return (uint32_t)read_base128(r, 5, 0x0f);
+}
+uint64_t ot_read_uvarlong(struct ot_reader *r)
+{
+    return read_base128(r, 10, 0x01);
+}
 
 int32_t ot_read_varint(struct ot_reader *r)
 {
@@ -86,7 +92,7 @@ const uint8_t *ot_read_bytes(struct ot_reader *r, size_t bytes)
     static const uint8_t nothing[1];
     if (r->err != OT_OK) return NULL;
     const uint8_t *p = take(r, bytes);
-    return p == NULL && r->err == OT_OK ? nothing : p;      /* no bytes of a reader over NULL */
+    return p == NULL && r->err == OT_OK ? nothing : p; /* no bytes of a reader over NULL */
 }
 
 void ot_write_bytes(struct ot_writer *w, const void *data, size_t bytes)
@@ -101,7 +107,10 @@ void ot_write_bytes(struct ot_writer *w, const void *data, size_t bytes)
     w->at += bytes;
 }
 
-void ot_write_u8(struct ot_writer *w, uint8_t v) { ot_write_bytes(w, &v, 1); }
+void ot_write_u8(struct ot_writer *w, uint8_t v)
+{
+    ot_write_bytes(w, &v, 1);
+}
 
 void ot_write_u16(struct ot_writer *w, uint16_t v)
 {
@@ -133,8 +142,14 @@ void ot_write_uvarlong(struct ot_writer *w, uint64_t v)
     ot_write_bytes(w, bytes, count);
 }
 
-static uint32_t zigzag32(int32_t v) { return ((uint32_t)v << 1) ^ (uint32_t)(v >> 31); }
-static uint64_t zigzag64(int64_t v) { return ((uint64_t)v << 1) ^ (uint64_t)(v >> 63); }
+static uint32_t zigzag32(int32_t v)
+{
+    return ((uint32_t)v << 1) ^ (uint32_t)(v >> 31);
+}
+static uint64_t zigzag64(int64_t v)
+{
+    return ((uint64_t)v << 1) ^ (uint64_t)(v >> 63);
+}
 
 static size_t base128_bytes(uint64_t v)
 {
@@ -142,12 +157,30 @@ static size_t base128_bytes(uint64_t v)
     return (bits + 6) / 7;
 }
 
-void ot_write_uvarint(struct ot_writer *w, uint32_t v) { ot_write_uvarlong(w, v); }
-void ot_write_varint(struct ot_writer *w, int32_t v) { ot_write_uvarlong(w, zigzag32(v)); }
-void ot_write_varlong(struct ot_writer *w, int64_t v) { ot_write_uvarlong(w, zigzag64(v)); }
-size_t ot_uvarint_bytes(uint32_t v) { return base128_bytes(v); }
-size_t ot_varint_bytes(int32_t v) { return base128_bytes(zigzag32(v)); }
-size_t ot_varlong_bytes(int64_t v) { return base128_bytes(zigzag64(v)); }
+void ot_write_uvarint(struct ot_writer *w, uint32_t v)
+{
+    ot_write_uvarlong(w, v);
+}
+void ot_write_varint(struct ot_writer *w, int32_t v)
+{
+    ot_write_uvarlong(w, zigzag32(v));
+}
+void ot_write_varlong(struct ot_writer *w, int64_t v)
+{
+    ot_write_uvarlong(w, zigzag64(v));
+}
+size_t ot_uvarint_bytes(uint32_t v)
+{
+    return base128_bytes(v);
+}
+size_t ot_varint_bytes(int32_t v)
+{
+    return base128_bytes(zigzag32(v));
+}
+size_t ot_varlong_bytes(int64_t v)
+{
+    return base128_bytes(zigzag64(v));
+}
 
 static const char uuid_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -160,7 +193,7 @@ void ot_uuid_text(const struct ot_uuid *id, char out[static 23])
         held = (held << 8) | id->bytes[i];
         for (held_bits += 8; held_bits >= 6; held_bits -= 6) *at++ = uuid_digits[(held >> (held_bits - 6)) & 63];
     }
-    *at++ = uuid_digits[(held << (6 - held_bits)) & 63];     /* two bits are left, padded with zeros */
+    *at++ = uuid_digits[(held << (6 - held_bits)) & 63]; /* two bits are left, padded with zeros */
     *at = '\0';
 }
 
@@ -180,7 +213,7 @@ bool ot_uuid_parse(const char *text, size_t bytes, struct ot_uuid *out)
         held_bits -= 8;
         id.bytes[count++] = (uint8_t)(held >> held_bits);
     }
-    if ((held & 15) != 0) return false;      /* the four bits past the end: two texts would mean one id */
+    if ((held & 15) != 0) return false; /* the four bits past the end: two texts would mean one id */
     *out = id;
     return true;
 }
@@ -197,7 +230,7 @@ void ot_uuid_random(struct ot_uuid *out)
         ot_random_bytes(out->bytes, 16);
         out->bytes[6] = (uint8_t)((out->bytes[6] & 0x0f) | 0x40);
         out->bytes[8] = (uint8_t)((out->bytes[8] & 0x3f) | 0x80);
-    } while (out->bytes[0] >> 2 == 62);      /* would print as '-', which tools take for a flag */
+    } while (out->bytes[0] >> 2 == 62); /* would print as '-', which tools take for a flag */
 }
 
 bool ot_str_equal(struct ot_str a, struct ot_str b)

@@ -42,8 +42,8 @@ uint32_t ot_crc32c_portable(uint32_t crc, const void *data, size_t bytes)
 #ifdef OT_HAVE_ISAL
 uint32_t ot_crc32c(uint32_t crc, const void *data, size_t bytes)
 {
-    unsigned char *p = (unsigned char *)(uintptr_t)data;     /* ISA-L takes no const, and writes nothing */
-    uint32_t state = ~crc;                                   /* it leaves the inversions before and after to us */
+    unsigned char *p = (unsigned char *)(uintptr_t)data; /* ISA-L takes no const, and writes nothing */
+    uint32_t state = ~crc;                               /* it leaves the inversions before and after to us */
     while (bytes > 0) {
         const int piece = bytes > (1u << 30) ? (int)(1u << 30) : (int)bytes;
         state = crc32_iscsi(p, piece, state);
@@ -53,5 +53,8 @@ uint32_t ot_crc32c(uint32_t crc, const void *data, size_t bytes)
     return ~state;
 }
 #else
-uint32_t ot_crc32c(uint32_t crc, const void *data, size_t bytes) { return ot_crc32c_portable(crc, data, bytes); }
+uint32_t ot_crc32c(uint32_t crc, const void *data, size_t bytes)
+{
+    return ot_crc32c_portable(crc, data, bytes);
+}
 #endif

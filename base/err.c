@@ -13,14 +13,14 @@ struct err_row {
 
 /* Kafka's codes are dense from -1, so the row of a code lies at code + 1. */
 static const struct err_row kafka_rows[] = {
-#define X(name, kafka, http, grpc, retriable, text) [(kafka) + 1] = { #name, text, kafka, http, grpc, retriable },
+#define X(name, kafka, http, grpc, retriable, text) [(kafka) + 1] = {#name, text, kafka, http, grpc, retriable},
     OT_KAFKA_ERRORS(X)
 #undef X
 };
 
 static const struct err_row house_rows[] = {
-#define X(name, kafka, http, grpc, retriable, text) \
-    [OT_ERR_##name - OT_ERR_HOUSE_FIRST - 1] = { #name, text, kafka, http, grpc, retriable },
+#define X(name, kafka, http, grpc, retriable, text)                                                                                \
+    [OT_ERR_##name - OT_ERR_HOUSE_FIRST - 1] = {#name, text, kafka, http, grpc, retriable},
     OT_HOUSE_ERRORS(X)
 #undef X
 };
@@ -33,12 +33,30 @@ static const struct err_row *row_of(enum ot_err err)
     return &kafka_rows[code + 1];
 }
 
-const char *ot_err_name(enum ot_err err) { return row_of(err)->name; }
-const char *ot_err_text(enum ot_err err) { return row_of(err)->text; }
-int16_t ot_err_kafka(enum ot_err err) { return row_of(err)->kafka; }
-int ot_err_http(enum ot_err err) { return row_of(err)->http; }
-int ot_err_grpc(enum ot_err err) { return row_of(err)->grpc; }
-bool ot_err_retriable(enum ot_err err) { return row_of(err)->retriable; }
+const char *ot_err_name(enum ot_err err)
+{
+    return row_of(err)->name;
+}
+const char *ot_err_text(enum ot_err err)
+{
+    return row_of(err)->text;
+}
+int16_t ot_err_kafka(enum ot_err err)
+{
+    return row_of(err)->kafka;
+}
+int ot_err_http(enum ot_err err)
+{
+    return row_of(err)->http;
+}
+int ot_err_grpc(enum ot_err err)
+{
+    return row_of(err)->grpc;
+}
+bool ot_err_retriable(enum ot_err err)
+{
+    return row_of(err)->retriable;
+}
 
 bool ot_err_by_name(const char *name, enum ot_err *out)
 {

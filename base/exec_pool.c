@@ -9,8 +9,8 @@
 struct worker {
     pthread_t thread;
     struct ot_exec_pool *pool;
-    _Atomic int64_t busy_us;             /* of finished tasks */
-    _Atomic int64_t running_since_us;    /* 0 when idle */
+    _Atomic int64_t busy_us;          /* of finished tasks */
+    _Atomic int64_t running_since_us; /* 0 when idle */
     uint32_t number;
 };
 
@@ -22,7 +22,7 @@ struct ot_exec_pool {
     struct ot_task *first, **end;
     uint32_t queued_count, idle_count;
     bool stopping;
-    int64_t asked_us, asked_busy_us;     /* of the last busy_ratio */
+    int64_t asked_us, asked_busy_us; /* of the last busy_ratio */
     uint32_t worker_count;
     struct worker workers[];
 };
@@ -51,16 +51,22 @@ static void no_timer_cancel(struct ot_exec *exec, struct ot_timer *timer)
     OT_ASSERT(timer->heap_index == 0);
 }
 
-static int64_t boot_us(struct ot_exec *exec) { return (void)exec, ot_clock_boot_us(); }
-static int64_t wall_ms(struct ot_exec *exec) { return (void)exec, ot_clock_wall_ms(); }
+static int64_t boot_us(struct ot_exec *exec)
+{
+    return (void)exec, ot_clock_boot_us();
+}
+static int64_t wall_ms(struct ot_exec *exec)
+{
+    return (void)exec, ot_clock_wall_ms();
+}
 
-static const struct ot_exec_ops pool_ops = { pool_post, no_timer_set, no_timer_cancel, boot_us, wall_ms };
+static const struct ot_exec_ops pool_ops = {pool_post, no_timer_set, no_timer_cancel, boot_us, wall_ms};
 
 static void run_one(struct worker *worker, struct ot_task *task)
 {
     const int64_t start_us = ot_clock_boot_us();
     atomic_store_explicit(&worker->running_since_us, start_us, memory_order_relaxed);
-    task->run(task);                     /* the task may be gone afterwards */
+    task->run(task); /* the task may be gone afterwards */
     atomic_fetch_add_explicit(&worker->busy_us, ot_clock_boot_us() - start_us, memory_order_relaxed);
     atomic_store_explicit(&worker->running_since_us, 0, memory_order_relaxed);
 }
@@ -84,7 +90,7 @@ static void *worker_main(void *arg)
             pthread_mutex_lock(&pool->mutex);
             continue;
         }
-        if (pool->stopping) break;       /* what a running task still posts is run by its own worker afterwards */
+        if (pool->stopping) break; /* what a running task still posts is run by its own worker afterwards */
         pool->idle_count++;
         pthread_cond_wait(&pool->queued, &pool->mutex);
         pool->idle_count--;
@@ -112,13 +118,16 @@ enum ot_err ot_exec_pool_start(const char *name, uint32_t thread_count, struct o
             ot_exec_pool_stop(pool);
             return OT_ERR_NO_MEMORY;
         }
-        pool->worker_count++;            /* read by the starter and by stop only */
+        pool->worker_count++; /* read by the starter and by stop only */
     }
     *out = pool;
     return OT_OK;
 }
 
-struct ot_exec *ot_exec_pool_exec(struct ot_exec_pool *pool) { return &pool->exec; }
+struct ot_exec *ot_exec_pool_exec(struct ot_exec_pool *pool)
+{
+    return &pool->exec;
+}
 
 double ot_exec_pool_busy_ratio(struct ot_exec_pool *pool)
 {

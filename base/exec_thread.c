@@ -17,18 +17,22 @@ struct ot_exec_thread {
     pthread_t thread;
     pthread_mutex_t mutex;
     struct ot_task *first, **end;
-    bool sleeping, stopping;             /* under the mutex, as the queue */
+    bool sleeping, stopping; /* under the mutex, as the queue */
     int event_fd, timer_fd;
-    int64_t timer_fd_us;                 /* what the timerfd is set to; INT64_MAX: nothing */
-    struct ot_timer_heap heap;           /* the thread's own */
+    int64_t timer_fd_us;       /* what the timerfd is set to; INT64_MAX: nothing */
+    struct ot_timer_heap heap; /* the thread's own */
 };
 
-static struct ot_exec_thread *thread_of(struct ot_exec *exec) { return OT_CONTAINER(exec, struct ot_exec_thread, exec); }
+static struct ot_exec_thread *thread_of(struct ot_exec *exec)
+{
+    return OT_CONTAINER(exec, struct ot_exec_thread, exec);
+}
 
 static void wake(struct ot_exec_thread *thread)
 {
     const uint64_t one = 1;
-    while (write(thread->event_fd, &one, sizeof(one)) < 0 && errno == EINTR) {}
+    while (write(thread->event_fd, &one, sizeof(one)) < 0 && errno == EINTR) {
+    }
 }
 
 static void thread_post(struct ot_exec *exec, struct ot_task *task)
@@ -39,7 +43,7 @@ static void thread_post(struct ot_exec *exec, struct ot_task *task)
     *thread->end = task;
     thread->end = &task->next;
     if (thread->sleeping) wake(thread);
-    thread->sleeping = false;            /* one wake is enough */
+    thread->sleeping = false; /* one wake is enough */
     pthread_mutex_unlock(&thread->mutex);
 }
 
@@ -57,10 +61,16 @@ static void thread_timer_cancel(struct ot_exec *exec, struct ot_timer *timer)
     ot_timer_heap_cancel(&thread->heap, timer);
 }
 
-static int64_t boot_us(struct ot_exec *exec) { return (void)exec, ot_clock_boot_us(); }
-static int64_t wall_ms(struct ot_exec *exec) { return (void)exec, ot_clock_wall_ms(); }
+static int64_t boot_us(struct ot_exec *exec)
+{
+    return (void)exec, ot_clock_boot_us();
+}
+static int64_t wall_ms(struct ot_exec *exec)
+{
+    return (void)exec, ot_clock_wall_ms();
+}
 
-static const struct ot_exec_ops thread_ops = { thread_post, thread_timer_set, thread_timer_cancel, boot_us, wall_ms };
+static const struct ot_exec_ops thread_ops = {thread_post, thread_timer_set, thread_timer_cancel, boot_us, wall_ms};
 
 /* Waits for a task or the first deadline. The timerfd is only touched when that deadline changed. */
 static void sleep_until_due(struct ot_exec_thread *thread)
@@ -68,12 +78,12 @@ static void sleep_until_due(struct ot_exec_thread *thread)
     const struct ot_timer *first = ot_timer_heap_first(&thread->heap);
     const int64_t until_us = first == NULL ? INT64_MAX : OT_MAX(first->deadline_us, (int64_t)1);
     if (until_us != thread->timer_fd_us) {
-        struct itimerspec at = { 0 };
-        if (first != NULL) at.it_value = (struct timespec){ .tv_sec = until_us / 1000000, .tv_nsec = until_us % 1000000 * 1000 };
+        struct itimerspec at = {0};
+        if (first != NULL) at.it_value = (struct timespec){.tv_sec = until_us / 1000000, .tv_nsec = until_us % 1000000 * 1000};
         timerfd_settime(thread->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
         thread->timer_fd_us = until_us;
     }
-    struct pollfd fds[2] = { { .fd = thread->event_fd, .events = POLLIN }, { .fd = thread->timer_fd, .events = POLLIN } };
+    struct pollfd fds[2] = {{.fd = thread->event_fd, .events = POLLIN}, {.fd = thread->timer_fd, .events = POLLIN}};
     if (poll(fds, 2, -1) <= 0) return;
     uint64_t count;
     if (fds[0].revents != 0 && read(thread->event_fd, &count, sizeof(count)) < 0) OT_ASSERT(errno == EAGAIN || errno == EINTR);
@@ -115,7 +125,7 @@ static void *thread_main(void *arg)
         if (task == NULL) sleep_until_due(thread);
         while (task != NULL) {
             struct ot_task *next = task->next;
-            task->run(task);             /* the task may be gone afterwards, or posted again */
+            task->run(task); /* the task may be gone afterwards, or posted again */
             task = next;
         }
         fire_due(thread);
@@ -153,7 +163,10 @@ fail:
     return OT_ERR_NO_MEMORY;
 }
 
-struct ot_exec *ot_exec_thread_exec(struct ot_exec_thread *thread) { return &thread->exec; }
+struct ot_exec *ot_exec_thread_exec(struct ot_exec_thread *thread)
+{
+    return &thread->exec;
+}
 
 void ot_exec_thread_stop(struct ot_exec_thread *thread)
 {

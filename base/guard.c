@@ -40,13 +40,13 @@ static void on_sigbus(int signal_number, siginfo_t *info, void *context)
         before.sa_sigaction(signal_number, info, context);
         return;
     }
-    sigaction(SIGBUS, &before, NULL);            /* the instruction faults again and is not ours to catch */
+    sigaction(SIGBUS, &before, NULL); /* the instruction faults again and is not ours to catch */
 }
 
 void ot_guard_install(void)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    struct sigaction current, action = { .sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO };
+    struct sigaction current, action = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO};
     sigemptyset(&action.sa_mask);
     pthread_mutex_lock(&mutex);
     sigaction(SIGBUS, NULL, &current);

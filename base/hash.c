@@ -30,7 +30,7 @@ int32_t ot_partition_for_key(const void *key, size_t bytes, int32_t partition_co
 /* One code point from p[0, bytes), bytes > 0; *length_out of it. 0xFFFFFFFF and length 1 for what is not UTF-8. */
 static uint32_t decode(const uint8_t *p, size_t bytes, size_t *length_out)
 {
-    static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
+    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
     const uint8_t lead = p[0];
     *length_out = 1;
     if (lead < 0x80) return lead;
@@ -52,7 +52,7 @@ int32_t ot_java_hash(struct ot_str utf8)
     uint32_t h = 0;
     for (size_t left = utf8.bytes, length; left > 0; left -= length, p += length) {
         uint32_t point = decode(p, left, &length);
-        if (point == UINT32_MAX) point = 0xfffd;             /* as Java reads what it cannot decode */
+        if (point == UINT32_MAX) point = 0xfffd; /* as Java reads what it cannot decode */
         if (point >= 0x10000) {
             h = h * 31 + (0xd800 + ((point - 0x10000) >> 10));
             point = 0xdc00 + ((point - 0x10000) & 0x3ff);

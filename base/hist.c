@@ -2,12 +2,12 @@
  * wider than 1/22 of where it begins. 25 octaves reach 2^30 us, about 1074 s; the last bucket holds all beyond. */
 #include "base/hist.h"
 
-#define EXACT 32u
-#define LOW_PARTS 11u
-#define HIGH_PARTS 8u
-#define OCTAVE_PARTS (LOW_PARTS + HIGH_PARTS)
-#define FIRST_OCTAVE 5u
-#define LAST_OCTAVE 29u
+#define EXACT           32u
+#define LOW_PARTS       11u
+#define HIGH_PARTS      8u
+#define OCTAVE_PARTS    (LOW_PARTS + HIGH_PARTS)
+#define FIRST_OCTAVE    5u
+#define LAST_OCTAVE     29u
 #define OVERFLOW_BUCKET (EXACT + (LAST_OCTAVE - FIRST_OCTAVE + 1) * OCTAVE_PARTS)
 OT_STATIC_ASSERT(OVERFLOW_BUCKET < OT_HIST_BUCKETS, "all buckets fit");
 
@@ -36,7 +36,8 @@ static uint64_t bucket_edge_us(unsigned bucket)
 static void raise_max(_Atomic uint64_t *max, uint64_t value)
 {
     uint64_t seen = atomic_load_explicit(max, memory_order_relaxed);
-    while (seen < value && !atomic_compare_exchange_weak_explicit(max, &seen, value, memory_order_relaxed, memory_order_relaxed)) {}
+    while (seen < value && !atomic_compare_exchange_weak_explicit(max, &seen, value, memory_order_relaxed, memory_order_relaxed)) {
+    }
 }
 
 void ot_hist_record(struct ot_hist *hist, int64_t us)
@@ -50,8 +51,9 @@ void ot_hist_record(struct ot_hist *hist, int64_t us)
 
 uint64_t ot_hist_quantile_us(const struct ot_hist *hist, double q)
 {
-    uint64_t counts[OVERFLOW_BUCKET + 1], total = 0;         /* count may run ahead of the buckets: sum what is there */
-    for (unsigned i = 0; i <= OVERFLOW_BUCKET; i++) total += counts[i] = atomic_load_explicit(&hist->counts[i], memory_order_relaxed);
+    uint64_t counts[OVERFLOW_BUCKET + 1], total = 0; /* count may run ahead of the buckets: sum what is there */
+    for (unsigned i = 0; i <= OVERFLOW_BUCKET; i++)
+        total += counts[i] = atomic_load_explicit(&hist->counts[i], memory_order_relaxed);
     if (total == 0) return 0;
     const double exact = q * (double)total;
     uint64_t rank = exact <= 1.0 || !(exact > 1.0) ? 1 : (uint64_t)exact;
@@ -60,7 +62,7 @@ uint64_t ot_hist_quantile_us(const struct ot_hist *hist, double q)
     unsigned bucket = 0;
     for (uint64_t seen = counts[0]; seen < rank; seen += counts[bucket]) bucket++;
     const uint64_t max_us = atomic_load_explicit(&hist->max_us, memory_order_relaxed);
-    return OT_MIN(bucket_edge_us(bucket), max_us);           /* nothing was slower than the slowest */
+    return OT_MIN(bucket_edge_us(bucket), max_us); /* nothing was slower than the slowest */
 }
 
 uint64_t ot_hist_count_below(const struct ot_hist *hist, uint64_t us)

@@ -8,11 +8,11 @@ enum ot_err ot_io_write_all(struct ot_io *io, int fd, const void *data, size_t b
 {
     const uint8_t *at = data;
     while (bytes > 0) {
-        const struct iovec iov = { .iov_base = (void *)(uintptr_t)at, .iov_len = bytes };
+        const struct iovec iov = {.iov_base = (void *)(uintptr_t)at, .iov_len = bytes};
         size_t written = 0;
         const enum ot_err err = io->ops->pwritev(io, fd, &iov, 1, pos, &written);
         if (err != OT_OK) return err;
-        if (written == 0) return OT_ERR_IO;      /* a file that takes nothing and names no error: do not spin */
+        if (written == 0) return OT_ERR_IO; /* a file that takes nothing and names no error: do not spin */
         at += written;
         pos += written;
         bytes -= written;
@@ -100,13 +100,15 @@ enum ot_err ot_io_replace_file(struct ot_io *io, const char *path, const void *d
     memcpy(name + path_bytes, suffix, sizeof(suffix));
     enum ot_err err = write_new(io, name, data, bytes, sync);
     if (err == OT_OK) err = io->ops->rename(io, name, path);
-    if (err != OT_OK) ot_ignore(io->ops->unlink(io, name), "the first failure is what matters; the next replacement truncates the rest");
+    if (err != OT_OK)
+        ot_ignore(io->ops->unlink(io, name), "the first failure is what matters; the next replacement truncates the rest");
     if (err == OT_OK && sync) {
         memcpy(name, path, path_bytes + 1);
         char *slash = strrchr(name, '/');
-        if (slash == NULL) err = io->ops->sync_dir(io, ".");
+        if (slash == NULL)
+            err = io->ops->sync_dir(io, ".");
         else {
-            slash[slash == name] = '\0';         /* "/file" lies in "/" */
+            slash[slash == name] = '\0'; /* "/file" lies in "/" */
             err = io->ops->sync_dir(io, name);
         }
     }

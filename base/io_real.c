@@ -21,15 +21,19 @@
 #define IOV_MAX 1024
 #endif
 #define PAGE_BYTES 4096u
-#define RELOG_US (600 * (int64_t)1000000)
+#define RELOG_US   (600 * (int64_t)1000000)
 
 static enum ot_err err_of(int number)
 {
     switch (number) {
-    case ENOSPC: case EDQUOT: return OT_ERR_NO_SPACE;
+    case ENOSPC:
+    case EDQUOT: return OT_ERR_NO_SPACE;
     case ENOENT: return OT_ERR_NOT_FOUND;
-    case EEXIST: case ENOTEMPTY: return OT_ERR_EXISTS;
-    case ENOMEM: case EMFILE: case ENFILE: return OT_ERR_NO_MEMORY;
+    case EEXIST:
+    case ENOTEMPTY: return OT_ERR_EXISTS;
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE: return OT_ERR_NO_MEMORY;
     default: return OT_ERR_IO;
     }
 }
@@ -37,7 +41,10 @@ static enum ot_err err_of(int number)
 /* True when this failure was not told in the last ten minutes. A lost race tells once too often. */
 static bool news(const char *call, const char *path, int number)
 {
-    static struct { _Atomic uint64_t hash; _Atomic int64_t told_us; } told[256];
+    static struct {
+        _Atomic uint64_t hash;
+        _Atomic int64_t told_us;
+    } told[256];
     const uint64_t hash = ot_hash64(path, strlen(path), ot_hash64(call, strlen(call), (uint64_t)number)) | 1;
     const int64_t now_us = ot_clock_boot_us();
     const size_t slot = hash >> 56;
@@ -87,7 +94,7 @@ static enum ot_err real_open(struct ot_io *io, const char *path, int flags, int 
 static void real_close(struct ot_io *io, int fd)
 {
     (void)io;
-    if (fd >= 0) close(fd);                      /* EINTR too has closed it, on Linux */
+    if (fd >= 0) close(fd); /* EINTR too has closed it, on Linux */
 }
 
 static enum ot_err real_pwritev(struct ot_io *io, int fd, const struct iovec *iov, int iov_count, uint64_t pos, size_t *written_out)
@@ -116,7 +123,7 @@ static enum ot_err real_fdatasync(struct ot_io *io, int fd)
 {
     (void)io;
     int result;
-    do result = fdatasync(fd);                   /* interrupted has not failed: the pages are still dirty */
+    do result = fdatasync(fd); /* interrupted has not failed: the pages are still dirty */
     while (result != 0 && errno == EINTR);
     return result == 0 ? OT_OK : failed_fd("fdatasync", fd);
 }
@@ -155,7 +162,8 @@ static enum ot_err real_preallocate(struct ot_io *io, int fd, uint64_t pos, uint
     while (result != 0 && errno == EINTR);
     if (result == 0) return OT_OK;
     const enum ot_err err = failed_fd("fallocate", fd);
-    if (ftruncate(fd, old.st_size) != 0) ot_ignore(failed_fd("ftruncate", fd), "the preallocation has failed anyway, and it is logged");
+    if (ftruncate(fd, old.st_size) != 0)
+        ot_ignore(failed_fd("ftruncate", fd), "the preallocation has failed anyway, and it is logged");
     return err;
 }
 
@@ -215,7 +223,8 @@ static bool entry_is_dir(DIR *dir, const struct dirent *entry)
     return fstatat(dirfd(dir), entry->d_name, &native, 0) == 0 && S_ISDIR(native.st_mode);
 }
 
-static enum ot_err real_list(struct ot_io *io, const char *path, void (*each)(void *arg, const struct ot_io_entry *entry), void *arg)
+static enum ot_err real_list(
+    struct ot_io *io, const char *path, void (*each)(void *arg, const struct ot_io_entry *entry), void *arg)
 {
     (void)io;
     DIR *dir = opendir(path);
@@ -229,7 +238,7 @@ static enum ot_err real_list(struct ot_io *io, const char *path, void (*each)(vo
             break;
         }
         if (strcmp(native->d_name, ".") == 0 || strcmp(native->d_name, "..") == 0) continue;
-        const struct ot_io_entry entry = { .name = native->d_name, .is_dir = entry_is_dir(dir, native) };
+        const struct ot_io_entry entry = {.name = native->d_name, .is_dir = entry_is_dir(dir, native)};
         each(arg, &entry);
     }
     closedir(dir);
@@ -266,8 +275,12 @@ static void real_unmap(struct ot_io *io, void *map, uint64_t bytes)
 }
 
 /* The system call that Linux 6.5 brought, which no header of ours knows yet. */
-struct cachestat_range { uint64_t pos, bytes; };
-struct cachestat { uint64_t cached_pages, dirty_pages, writeback_pages, evicted_pages, recently_evicted_pages; };
+struct cachestat_range {
+    uint64_t pos, bytes;
+};
+struct cachestat {
+    uint64_t cached_pages, dirty_pages, writeback_pages, evicted_pages, recently_evicted_pages;
+};
 #define CACHESTAT_NUMBER 451
 
 /* mincore over a map of at most 1 MiB at a time; a range that cannot be asked about counts as cached. */
@@ -291,11 +304,11 @@ static bool is_cached_mincore(int fd, uint64_t pos, uint64_t bytes)
 
 bool ot_io_real_is_cached_with(int fd, uint64_t pos, uint64_t bytes, bool try_cachestat)
 {
-    static _Atomic bool missing;                 /* an older kernel: asked once */
+    static _Atomic bool missing; /* an older kernel: asked once */
     if (bytes == 0) return true;
     const uint64_t start = pos & ~(uint64_t)(PAGE_BYTES - 1), end = (pos + bytes + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
     if (try_cachestat && !atomic_load_explicit(&missing, memory_order_relaxed)) {
-        const struct cachestat_range range = { start, end - start };
+        const struct cachestat_range range = {start, end - start};
         struct cachestat found;
         if (syscall(CACHESTAT_NUMBER, fd, &range, &found, 0u) == 0) return found.cached_pages >= (end - start) / PAGE_BYTES;
         if (errno == ENOSYS) atomic_store_explicit(&missing, true, memory_order_relaxed);
@@ -328,7 +341,7 @@ static enum ot_err real_lock(struct ot_io *io, const char *path, int *fd_out)
     int fd = -1;
     const enum ot_err err = real_open(io, path, OT_IO_WRITE | OT_IO_CREATE, &fd);
     if (err != OT_OK) return err;
-    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(fd, F_OFD_SETLK, &whole) == 0) {
         *fd_out = fd;
         return OT_OK;
@@ -339,15 +352,32 @@ static enum ot_err real_lock(struct ot_io *io, const char *path, int *fd_out)
 }
 
 static const struct ot_io_ops real_ops = {
-    .open = real_open, .close = real_close, .pwritev = real_pwritev, .pread = real_pread, .fdatasync = real_fdatasync,
-    .sync_dir = real_sync_dir, .truncate = real_truncate, .preallocate = real_preallocate, .fstat = real_fstat, .stat = real_stat,
-    .rename = real_rename, .unlink = real_unlink, .mkdir = real_mkdir, .rmdir = real_rmdir, .list = real_list, .space = real_space,
-    .map = real_map, .unmap = real_unmap, .is_cached = real_is_cached, .drop_cache = real_drop_cache, .will_need = real_will_need,
+    .open = real_open,
+    .close = real_close,
+    .pwritev = real_pwritev,
+    .pread = real_pread,
+    .fdatasync = real_fdatasync,
+    .sync_dir = real_sync_dir,
+    .truncate = real_truncate,
+    .preallocate = real_preallocate,
+    .fstat = real_fstat,
+    .stat = real_stat,
+    .rename = real_rename,
+    .unlink = real_unlink,
+    .mkdir = real_mkdir,
+    .rmdir = real_rmdir,
+    .list = real_list,
+    .space = real_space,
+    .map = real_map,
+    .unmap = real_unmap,
+    .is_cached = real_is_cached,
+    .drop_cache = real_drop_cache,
+    .will_need = real_will_need,
     .lock = real_lock,
 };
 
 struct ot_io *ot_io_real(void)
 {
-    static struct ot_io real = { &real_ops };
+    static struct ot_io real = {&real_ops};
     return &real;
 }

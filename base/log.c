@@ -12,22 +12,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LINE_BYTES 4096u
-#define SUBSYSTEMS_MAX 32u
-#define REPEAT_SLOTS 64u
-#define REPEAT_BOUND 10u
+#define LINE_BYTES       4096u
+#define SUBSYSTEMS_MAX   32u
+#define REPEAT_SLOTS     64u
+#define REPEAT_BOUND     10u
 #define REPEAT_WINDOW_US 1000000
 
-static const char *const level_names[] = { "ERROR", "WARN", "INFO", "DEBUG", "TRACE" };
-static const char level_priorities[] = { '3', '4', '6', '7', '7' };
+static const char *const level_names[] = {"ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
+static const char level_priorities[] = {'3', '4', '6', '7', '7'};
 
 static struct {
     _Atomic int level, loudest, format, fd;
-    struct { char name[24]; _Atomic int level; } own[SUBSYSTEMS_MAX];    /* only grows; own_count publishes a name */
+    struct {
+        char name[24];
+        _Atomic int level;
+    } own[SUBSYSTEMS_MAX]; /* only grows; own_count publishes a name */
     _Atomic uint32_t own_count;
     pthread_mutex_t mutex;
-    struct repeat { char subsystem[24], event[40]; int level; int64_t start_us; uint32_t count; } repeats[REPEAT_SLOTS];
-} house = { .level = OT_LOG_INFO, .loudest = OT_LOG_INFO, .format = OT_LOG_TEXT, .fd = 2, .mutex = PTHREAD_MUTEX_INITIALIZER };
+    struct repeat {
+        char subsystem[24], event[40];
+        int level;
+        int64_t start_us;
+        uint32_t count;
+    } repeats[REPEAT_SLOTS];
+} house = {.level = OT_LOG_INFO, .loudest = OT_LOG_INFO, .format = OT_LOG_TEXT, .fd = 2, .mutex = PTHREAD_MUTEX_INITIALIZER};
 
 void ot_log_setup(enum ot_log_level level, enum ot_log_format format, int fd)
 {
@@ -53,7 +61,8 @@ void ot_log_set_level(const char *subsystem, enum ot_log_level level)
         for (; i < count; i++) atomic_store(&house.own[i].level, level);
     } else {
         while (i < count && strcmp(house.own[i].name, subsystem) != 0) i++;
-        if (i < count) atomic_store(&house.own[i].level, level);
+        if (i < count)
+            atomic_store(&house.own[i].level, level);
         else if (i < SUBSYSTEMS_MAX) {
             snprintf(house.own[i].name, sizeof(house.own[i].name), "%s", subsystem);
             atomic_store(&house.own[i].level, level);
@@ -97,7 +106,10 @@ bool ot_log_is_journal(int fd)
 
 /* --- text of a line --- */
 
-struct line { char *text; size_t bytes, cap; };
+struct line {
+    char *text;
+    size_t bytes, cap;
+};
 
 static void put(struct line *line, const char *text, size_t bytes)
 {
@@ -106,16 +118,23 @@ static void put(struct line *line, const char *text, size_t bytes)
     line->bytes += bytes;
 }
 
-static void put_text(struct line *line, const char *text) { put(line, text, strlen(text)); }
+static void put_text(struct line *line, const char *text)
+{
+    put(line, text, strlen(text));
+}
 
 /* A character inside quotes, in JSON's escapes, which the text format shares. */
 static void put_escaped(struct line *line, char c)
 {
     char escape[8];
-    if (c == '"' || c == '\\') put(line, (char[]){ '\\', c }, 2);
-    else if (c == '\n') put_text(line, "\\n");
-    else if (c == '\r') put_text(line, "\\r");
-    else if (c == '\t') put_text(line, "\\t");
+    if (c == '"' || c == '\\')
+        put(line, (char[]){'\\', c}, 2);
+    else if (c == '\n')
+        put_text(line, "\\n");
+    else if (c == '\r')
+        put_text(line, "\\r");
+    else if (c == '\t')
+        put_text(line, "\\t");
     else if ((unsigned char)c < 0x20 || c == 0x7f) {
         snprintf(escape, sizeof(escape), "\\u%04x", (unsigned)(unsigned char)c);
         put_text(line, escape);
@@ -143,16 +162,19 @@ const char *ot_log_field_n(char out[static OT_LOG_FIELD_BYTES], const char *text
     bool quote = bytes == 0 || looks_like_number(text, bytes) || !ot_utf8_valid(text, bytes);
     for (size_t i = 0; i < bytes && !quote; i++) quote = strchr(" =\"\\\x7f", text[i]) != NULL || (unsigned char)text[i] < 0x20;
     const bool valid = ot_utf8_valid(text, bytes);
-    struct line line = { out, 0, OT_LOG_FIELD_BYTES - 8 };     /* room for the ellipsis, the quote and the zero */
+    struct line line = {out, 0, OT_LOG_FIELD_BYTES - 8}; /* room for the ellipsis, the quote and the zero */
     size_t i = 0;
     if (quote) put(&line, "\"", 1);
     for (; i < bytes && line.bytes + 6 <= line.cap; i++) {
-        if (!valid && (unsigned char)text[i] >= 0x80) put(&line, "?", 1);
-        else if (quote) put_escaped(&line, text[i]);
-        else put(&line, text + i, 1);
+        if (!valid && (unsigned char)text[i] >= 0x80)
+            put(&line, "?", 1);
+        else if (quote)
+            put_escaped(&line, text[i]);
+        else
+            put(&line, text + i, 1);
     }
     if (i < bytes) {
-        while (valid && line.bytes > 0 && (text[i] & 0xc0) == 0x80) i--, line.bytes--;       /* not in the middle of a character */
+        while (valid && line.bytes > 0 && (text[i] & 0xc0) == 0x80) i--, line.bytes--; /* not in the middle of a character */
         line.cap += 4;
         put(&line, "\xe2\x80\xa6", 3);
     }
@@ -173,8 +195,10 @@ static size_t word_end(const char *text, size_t bytes, size_t from)
     bool quoted = false;
     size_t i = from;
     for (; i < bytes && (quoted || text[i] != ' '); i++) {
-        if (text[i] == '\\' && quoted && i + 1 < bytes) i++;
-        else if (text[i] == '"') quoted = !quoted;
+        if (text[i] == '\\' && quoted && i + 1 < bytes)
+            i++;
+        else if (text[i] == '"')
+            quoted = !quoted;
     }
     return i;
 }
@@ -194,9 +218,11 @@ static void put_json_value(struct line *line, const char *text, size_t bytes)
     }
     put(line, "\"", 1);
     if (bytes >= 2 && text[0] == '"' && text[bytes - 1] == '"') {
-        for (size_t i = 1; i < bytes - 1; i++) {                 /* escaped by ot_log_field already, if it came from there */
-            if (is_escape(text + i, bytes - 1 - i)) put(line, text + i++, 2);
-            else put_escaped(line, text[i]);
+        for (size_t i = 1; i < bytes - 1; i++) { /* escaped by ot_log_field already, if it came from there */
+            if (is_escape(text + i, bytes - 1 - i))
+                put(line, text + i++, 2);
+            else
+                put_escaped(line, text[i]);
         }
     } else {
         for (size_t i = 0; i < bytes; i++) put_escaped(line, text[i]);
@@ -221,7 +247,7 @@ static bool put_json_field(struct line *line, const char *word, size_t bytes)
 static void put_json_fields(struct line *line, const char *text, size_t bytes)
 {
     char words[512];
-    struct line loose = { words, 0, sizeof(words) };
+    struct line loose = {words, 0, sizeof(words)};
     const size_t cap = line->cap - 16;
     for (size_t at = 0, end; at < bytes; at = end + 1) {
         end = word_end(text, bytes, at);
@@ -232,7 +258,7 @@ static void put_json_fields(struct line *line, const char *text, size_t bytes)
         }
         if (line->bytes > cap) line->bytes = mark;
     }
-    while (!ot_utf8_valid(words, loose.bytes)) loose.bytes--;        /* it was cut at its cap, maybe inside a character */
+    while (!ot_utf8_valid(words, loose.bytes)) loose.bytes--; /* it was cut at its cap, maybe inside a character */
     const size_t mark = line->bytes;
     if (loose.bytes == 0) return;
     put_text(line, ",\"text\":\"");
@@ -246,21 +272,23 @@ static void put_head(struct line *line, int format, int level, const char *subsy
     char time[25];
     ot_time_text(ot_clock_wall_ms(), time);
     if (format == OT_LOG_JSON) {
-        const char *const parts[] = { "{\"time\":\"", time, "\",\"level\":\"", level_names[level], "\",\"subsystem\":\"", subsystem,
-                                      "\",\"event\":\"", event, "\"" };
+        const char *const parts[] = {"{\"time\":\"", time, "\",\"level\":\"", level_names[level], "\",\"subsystem\":\"", subsystem,
+            "\",\"event\":\"", event, "\""};
         for (size_t i = 0; i < OT_ARRAY_COUNT(parts); i++) put_text(line, parts[i]);
         return;
     }
-    if (format == OT_LOG_JOURNAL) put(line, (char[]){ '<', level_priorities[level], '>' }, 3);
-    else put(line, time, 24), put(line, " ", 1);
-    const char *const parts[] = { level_names[level], " ", subsystem, " ", event };
+    if (format == OT_LOG_JOURNAL)
+        put(line, (char[]){'<', level_priorities[level], '>'}, 3);
+    else
+        put(line, time, 24), put(line, " ", 1);
+    const char *const parts[] = {level_names[level], " ", subsystem, " ", event};
     for (size_t i = 0; i < OT_ARRAY_COUNT(parts); i++) put_text(line, parts[i]);
 }
 
 static void write_line(int level, const char *subsystem, const char *event, const char *fields, size_t fields_bytes)
 {
     char text[LINE_BYTES * 2];
-    struct line line = { text, 0, sizeof(text) - 2 };
+    struct line line = {text, 0, sizeof(text) - 2};
     const int format = atomic_load(&house.format);
     put_head(&line, format, level, subsystem, event);
     if (format == OT_LOG_JSON) {
@@ -268,9 +296,11 @@ static void write_line(int level, const char *subsystem, const char *event, cons
         put(&line, "}", 1);
     } else if (fields_bytes > 0) {
         put(&line, " ", 1);
-        for (size_t i = 0; i < fields_bytes; i++) {              /* whatever was formatted: one event stays one line */
-            if ((unsigned char)fields[i] < 0x20 || fields[i] == 0x7f) put_escaped(&line, fields[i]);
-            else put(&line, fields + i, 1);
+        for (size_t i = 0; i < fields_bytes; i++) { /* whatever was formatted: one event stays one line */
+            if ((unsigned char)fields[i] < 0x20 || fields[i] == 0x7f)
+                put_escaped(&line, fields[i]);
+            else
+                put(&line, fields + i, 1);
         }
     }
     text[line.bytes++] = '\n';
@@ -322,7 +352,7 @@ void ot_log(enum ot_log_level level, const char *subsystem, const char *event, c
     const int wanted = vsnprintf(fields, sizeof(fields), format, args);
     va_end(args);
     size_t bytes = wanted < 0 ? 0 : OT_MIN((size_t)wanted, sizeof(fields) - 1);
-    while (bytes > 0 && (size_t)wanted > bytes && (fields[bytes] & 0xc0) == 0x80) bytes--;       /* cut between characters */
+    while (bytes > 0 && (size_t)wanted > bytes && (fields[bytes] & 0xc0) == 0x80) bytes--; /* cut between characters */
     if (!ot_utf8_valid(fields, bytes)) {
         for (size_t i = 0; i < bytes; i++) fields[i] = (fields[i] & 0x80) != 0 ? '?' : fields[i];
     }

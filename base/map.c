@@ -10,16 +10,22 @@
 
 static uint64_t seed;
 static pthread_once_t seed_once = PTHREAD_ONCE_INIT;
-static void seed_draw(void) { ot_random_bytes(&seed, sizeof(seed)); }
+static void seed_draw(void)
+{
+    ot_random_bytes(&seed, sizeof(seed));
+}
 
-void ot_map_init(struct ot_map *map) { *map = (struct ot_map){ 0 }; }
+void ot_map_init(struct ot_map *map)
+{
+    *map = (struct ot_map){0};
+}
 
 void ot_map_free(struct ot_map *map)
 {
     for (uint32_t i = 0; i < map->count; i++) free(map->entries[i].key);
     free(map->entries);
     free(map->slots);
-    *map = (struct ot_map){ 0 };
+    *map = (struct ot_map){0};
 }
 
 static uint64_t key_hash(const void *key, size_t key_bytes)
@@ -35,7 +41,8 @@ static uint32_t find_slot(const struct ot_map *map, const void *key, size_t key_
     for (uint32_t slot = (uint32_t)hash & mask;; slot = (slot + 1) & mask) {
         if (map->slots[slot] == 0) return slot;
         const struct ot_map_entry *entry = &map->entries[map->slots[slot] - 1];
-        if (entry->hash == hash && entry->key_bytes == key_bytes && (key_bytes == 0 || memcmp(entry->key, key, key_bytes) == 0)) return slot;
+        if (entry->hash == hash && entry->key_bytes == key_bytes && (key_bytes == 0 || memcmp(entry->key, key, key_bytes) == 0))
+            return slot;
     }
 }
 
@@ -88,7 +95,7 @@ enum ot_err ot_map_put(struct ot_map *map, const void *key, size_t key_bytes, vo
     uint8_t *copy = malloc(OT_MAX(key_bytes, (size_t)1));
     if (copy == NULL) return OT_ERR_NO_MEMORY;
     if (key_bytes > 0) memcpy(copy, key, key_bytes);
-    map->entries[map->count++] = (struct ot_map_entry){ copy, (uint32_t)key_bytes, hash, value };
+    map->entries[map->count++] = (struct ot_map_entry){copy, (uint32_t)key_bytes, hash, value};
     map->slots[find_slot(map, key, key_bytes, hash)] = map->count;
     return OT_OK;
 }
@@ -98,7 +105,7 @@ static void free_slot(struct ot_map *map, uint32_t hole)
     const uint32_t mask = map->slot_count - 1;
     for (uint32_t slot = (hole + 1) & mask; map->slots[slot] != 0; slot = (slot + 1) & mask) {
         const uint32_t home = (uint32_t)map->entries[map->slots[slot] - 1].hash & mask;
-        if (((slot - home) & mask) < ((slot - hole) & mask)) continue;       /* it would move before its home */
+        if (((slot - home) & mask) < ((slot - hole) & mask)) continue; /* it would move before its home */
         map->slots[hole] = map->slots[slot];
         hole = slot;
     }
@@ -112,7 +119,7 @@ void *ot_map_remove(struct ot_map *map, const void *key, size_t key_bytes)
     if (at == 0) return NULL;
     struct ot_map_entry gone = map->entries[at - 1];
     free_slot(map, slot);
-    if (at != map->count) {                                  /* the last entry takes the place: its slot must say so */
+    if (at != map->count) { /* the last entry takes the place: its slot must say so */
         const struct ot_map_entry *last = &map->entries[map->count - 1];
         map->slots[find_slot(map, last->key, last->key_bytes, last->hash)] = at;
         map->entries[at - 1] = *last;

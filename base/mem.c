@@ -5,7 +5,7 @@
 #include <string.h>
 
 const struct ot_mem_spec ot_mem_specs[OT_MEM_POOL_COUNT] = {
-#define X(name, permille, min, max, what) { #name, permille, min, max, what },
+#define X(name, permille, min, max, what) {#name, permille, min, max, what},
     OT_MEM_POOLS(X)
 #undef X
 };
@@ -24,10 +24,10 @@ static uint64_t share_bytes(uint64_t limit_bytes, const struct ot_mem_spec *spec
     return OT_MAX(OT_MIN(share, spec->max_bytes), spec->min_bytes);
 }
 
-enum ot_err ot_mem_budget_init(struct ot_mem_budget *budget, uint64_t limit_bytes, const struct ot_mem_spec *specs, uint32_t spec_count,
-    const struct ot_mem_override *overrides, size_t override_count)
+enum ot_err ot_mem_budget_init(struct ot_mem_budget *budget, uint64_t limit_bytes, const struct ot_mem_spec *specs,
+    uint32_t spec_count, const struct ot_mem_override *overrides, size_t override_count)
 {
-    *budget = (struct ot_mem_budget){ .limit_bytes = limit_bytes, .source = "configuration" };
+    *budget = (struct ot_mem_budget){.limit_bytes = limit_bytes, .source = "configuration"};
     if (limit_bytes == 0) budget->limit_bytes = ot_os_memory_limit_bytes(&ot_os_files_real, &budget->source);
     budget->pools = calloc(OT_MAX(spec_count, 1u), sizeof(*budget->pools));
     if (budget->pools == NULL) return OT_ERR_NO_MEMORY;
@@ -70,7 +70,9 @@ struct ot_pool *ot_mem_pool_buffers(struct ot_mem_pool *pool)
 static void raise_peak(struct ot_mem_pool *pool, uint64_t used)
 {
     uint64_t peak = atomic_load_explicit(&pool->peak_bytes, memory_order_relaxed);
-    while (peak < used && !atomic_compare_exchange_weak_explicit(&pool->peak_bytes, &peak, used, memory_order_relaxed, memory_order_relaxed)) {}
+    while (peak < used &&
+           !atomic_compare_exchange_weak_explicit(&pool->peak_bytes, &peak, used, memory_order_relaxed, memory_order_relaxed)) {
+    }
 }
 
 bool ot_mem_take(struct ot_mem_pool *pool, uint64_t bytes)
@@ -81,7 +83,8 @@ bool ot_mem_take(struct ot_mem_pool *pool, uint64_t bytes)
             atomic_fetch_add_explicit(&pool->refused_count, 1, memory_order_relaxed);
             return false;
         }
-    } while (!atomic_compare_exchange_weak_explicit(&pool->used_bytes, &used, used + bytes, memory_order_relaxed, memory_order_relaxed));
+    } while (
+        !atomic_compare_exchange_weak_explicit(&pool->used_bytes, &used, used + bytes, memory_order_relaxed, memory_order_relaxed));
     raise_peak(pool, used + bytes);
     return true;
 }
@@ -99,5 +102,6 @@ void ot_mem_give(struct ot_mem_pool *pool, uint64_t bytes)
 
 uint64_t ot_mem_used_bytes(const struct ot_mem_pool *pool)
 {
-    return pool->buffers != NULL ? ot_pool_used_bytes(pool->buffers) : atomic_load_explicit(&pool->used_bytes, memory_order_relaxed);
+    return pool->buffers != NULL ? ot_pool_used_bytes(pool->buffers)
+                                 : atomic_load_explicit(&pool->used_bytes, memory_order_relaxed);
 }

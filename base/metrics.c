@@ -12,17 +12,24 @@ struct ot_series {
     struct ot_series *next;
     enum ot_metric metric;
     _Atomic uint32_t holds;
-    bool listed;                           /* in list and map; under the lock */
-    bool counted;                          /* against the cap */
-    _Atomic uint64_t bits;                 /* a counter, or a gauge's double */
+    bool listed;           /* in list and map; under the lock */
+    bool counted;          /* against the cap */
+    _Atomic uint64_t bits; /* a counter, or a gauge's double */
     struct ot_hist *hist;
     const char *label_values[OT_METRIC_LABELS_MAX];
     size_t key_bytes;
-    char key[];                            /* the metric's number, then the values, each with its zero */
+    char key[]; /* the metric's number, then the values, each with its zero */
 };
 
-struct hook { void (*fill)(void *arg, struct ot_metrics *metrics); void *arg; };
-struct source { struct source *next; void (*fill)(void *arg, struct ot_metric_sink *sink); void *arg; };
+struct hook {
+    void (*fill)(void *arg, struct ot_metrics *metrics);
+    void *arg;
+};
+struct source {
+    struct source *next;
+    void (*fill)(void *arg, struct ot_metric_sink *sink);
+    void *arg;
+};
 
 struct ot_metrics {
     pthread_rwlock_t lock;
@@ -32,13 +39,13 @@ struct ot_metrics {
     struct hook hooks[16];
     uint32_t hook_count, series_max, series_count;
     struct ot_series *refused_total, *series_gauge;
-    struct ot_series *void_series[3];      /* by type, never shown: given out when even "_other" cannot be made */
+    struct ot_series *void_series[3]; /* by type, never shown: given out when even "_other" cannot be made */
 };
 
 #define KEY_BYTES_MAX (4 + OT_METRIC_LABELS_MAX * (OT_METRIC_LABEL_BYTES_MAX + 1))
 
 static struct ot_metric_info infos[OT_METRIC_COUNT] = {
-#define X(name, type, unit, labels, help) { "ottla_" #name, help, OT_METRIC_##type, OT_METRIC_##unit, 0, { labels } },
+#define X(name, type, unit, labels, help) {"ottla_" #name, help, OT_METRIC_##type, OT_METRIC_##unit, 0, {labels}},
     OT_METRICS(X)
 #undef X
 };
@@ -73,13 +80,13 @@ const struct ot_metric_info *ot_metric_info(enum ot_metric metric)
 
 const char *ot_metric_type_name(enum ot_metric_type type)
 {
-    static const char *const names[] = { "counter", "gauge", "histogram" };
+    static const char *const names[] = {"counter", "gauge", "histogram"};
     return names[type];
 }
 
 const char *ot_metric_unit_name(enum ot_metric_unit unit)
 {
-    static const char *const names[] = { "", "bytes", "seconds", "ratio" };
+    static const char *const names[] = {"", "bytes", "seconds", "ratio"};
     return names[unit];
 }
 
@@ -94,7 +101,7 @@ static size_t make_key(enum ot_metric metric, const char *const *label_values, c
         size_t value_bytes = strnlen(value, OT_METRIC_LABEL_BYTES_MAX + 1);
         if (value_bytes > OT_METRIC_LABEL_BYTES_MAX) {
             value_bytes = OT_METRIC_LABEL_BYTES_MAX;
-            while (value_bytes > 0 && (value[value_bytes] & 0xc0) == 0x80) value_bytes--;    /* not inside a character */
+            while (value_bytes > 0 && (value[value_bytes] & 0xc0) == 0x80) value_bytes--; /* not inside a character */
         }
         memcpy(key + bytes, value, value_bytes);
         key[bytes + value_bytes] = '\0';
@@ -128,7 +135,8 @@ static void series_free(struct ot_series *series)
 }
 
 /* Makes and lists a series; NULL when there is no memory. Under the write lock. */
-static struct ot_series *series_add(struct ot_metrics *metrics, enum ot_metric metric, const char *key, size_t key_bytes, bool counted)
+static struct ot_series *series_add(
+    struct ot_metrics *metrics, enum ot_metric metric, const char *key, size_t key_bytes, bool counted)
 {
     struct ot_series *series = series_alloc(metric, key, key_bytes);
     if (series == NULL) return NULL;
@@ -290,7 +298,9 @@ void ot_series_move(struct ot_series *series, double by)
 {
     if (series == NULL) return;
     uint64_t bits = atomic_load_explicit(&series->bits, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&series->bits, &bits, bits_of(double_of(bits) + by), memory_order_relaxed, memory_order_relaxed)) {}
+    while (!atomic_compare_exchange_weak_explicit(
+        &series->bits, &bits, bits_of(double_of(bits) + by), memory_order_relaxed, memory_order_relaxed)) {
+    }
 }
 
 void ot_series_observe_us(struct ot_series *series, int64_t us)
@@ -303,22 +313,29 @@ uint64_t ot_series_total(const struct ot_series *series)
     return series == NULL ? 0 : atomic_load_explicit(&series->bits, memory_order_relaxed);
 }
 
-double ot_series_value(const struct ot_series *series) { return double_of(ot_series_total(series)); }
-const struct ot_hist *ot_series_hist(const struct ot_series *series) { return series == NULL ? NULL : series->hist; }
+double ot_series_value(const struct ot_series *series)
+{
+    return double_of(ot_series_total(series));
+}
+const struct ot_hist *ot_series_hist(const struct ot_series *series)
+{
+    return series == NULL ? NULL : series->hist;
+}
 
 /* --- reading --- */
 
 void ot_metrics_before_read(struct ot_metrics *metrics, void (*fill)(void *arg, struct ot_metrics *metrics), void *arg)
 {
     OT_ASSERT(metrics->hook_count < OT_ARRAY_COUNT(metrics->hooks));
-    metrics->hooks[metrics->hook_count++] = (struct hook){ fill, arg };
+    metrics->hooks[metrics->hook_count++] = (struct hook){fill, arg};
 }
 
-void ot_metrics_source(struct ot_metrics *metrics, enum ot_metric metric, void (*fill)(void *arg, struct ot_metric_sink *sink), void *arg)
+void ot_metrics_source(
+    struct ot_metrics *metrics, enum ot_metric metric, void (*fill)(void *arg, struct ot_metric_sink *sink), void *arg)
 {
     OT_ASSERT(ot_metric_info(metric)->type != OT_METRIC_HISTOGRAM);
     struct source *source = calloc(1, sizeof(*source));
-    OT_ASSERT(source != NULL);             /* at start */
+    OT_ASSERT(source != NULL); /* at start */
     source->fill = fill;
     source->arg = arg;
     pthread_rwlock_wrlock(&metrics->lock);
@@ -362,14 +379,15 @@ void ot_metrics_each(struct ot_metrics *metrics, void (*each)(void *arg, const s
     ot_series_set(metrics->series_gauge, metrics->series_count);
     for (size_t i = 0; i < OT_METRIC_COUNT; i++) {
         const enum ot_metric metric = (enum ot_metric)i;
-        struct ot_metric_sink sink = { .each = each, .arg = arg };
+        struct ot_metric_sink sink = {.each = each, .arg = arg};
         sink.reading.metric = metric;
         sink.reading.info = ot_metric_info(metric);
         for (const struct ot_series *series = metrics->first[i]; series != NULL; series = series->next) {
             /* a source replaces the one series of a metric without labels */
             if (metrics->sources[i] == NULL || sink.reading.info->label_count > 0) read_series(series, &sink);
         }
-        for (const struct source *source = metrics->sources[i]; source != NULL; source = source->next) source->fill(source->arg, &sink);
+        for (const struct source *source = metrics->sources[i]; source != NULL; source = source->next)
+            source->fill(source->arg, &sink);
     }
     pthread_rwlock_unlock(&metrics->lock);
 }
@@ -379,16 +397,22 @@ static void fill_process(void *arg, struct ot_metrics *metrics)
     (void)arg;
     struct ot_os_process now;
     ot_os_process(&now);
-    struct { enum ot_metric metric; double value; } const rows[] = {
-        { OT_METRIC_process_resident_memory_bytes, (double)now.resident_bytes },
-        { OT_METRIC_process_virtual_memory_bytes, (double)now.virtual_bytes },
-        { OT_METRIC_process_open_fds, now.open_fds },
-        { OT_METRIC_process_max_fds, (double)now.fds_max },
-        { OT_METRIC_process_threads, now.threads },
-        { OT_METRIC_process_start_time_seconds, (double)now.started_wall_ms / 1000.0 },
+    struct {
+        enum ot_metric metric;
+        double value;
+    } const rows[] = {
+        {OT_METRIC_process_resident_memory_bytes, (double)now.resident_bytes},
+        {OT_METRIC_process_virtual_memory_bytes, (double)now.virtual_bytes},
+        {OT_METRIC_process_open_fds, now.open_fds},
+        {OT_METRIC_process_max_fds, (double)now.fds_max},
+        {OT_METRIC_process_threads, now.threads},
+        {OT_METRIC_process_start_time_seconds, (double)now.started_wall_ms / 1000.0},
     };
     for (size_t i = 0; i < OT_ARRAY_COUNT(rows); i++) ot_series_set(metrics->first[rows[i].metric], rows[i].value);
     ot_series_set_total(metrics->first[OT_METRIC_process_cpu_seconds_total], now.cpu_us);
 }
 
-void ot_metrics_watch_process(struct ot_metrics *metrics) { ot_metrics_before_read(metrics, fill_process, NULL); }
+void ot_metrics_watch_process(struct ot_metrics *metrics)
+{
+    ot_metrics_before_read(metrics, fill_process, NULL);
+}

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const uint64_t ot_metric_bounds_us[OT_METRIC_BOUNDS] = { 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000,
-    1000000, 2000000, 5000000, 10000000, 20000000, 50000000, 100000000 };
+const uint64_t ot_metric_bounds_us[OT_METRIC_BOUNDS] = {10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000,
+    200000, 500000, 1000000, 2000000, 5000000, 10000000, 20000000, 50000000, 100000000};
 
 struct writer {
     bool (*write)(void *arg, const char *text, size_t bytes);
@@ -36,7 +36,10 @@ static void put(struct writer *w, const char *text, size_t bytes)
     }
 }
 
-static void put_text(struct writer *w, const char *text) { put(w, text, strlen(text)); }
+static void put_text(struct writer *w, const char *text)
+{
+    put(w, text, strlen(text));
+}
 
 static void put_escaped(struct writer *w, const char *text)
 {
@@ -44,8 +47,10 @@ static void put_escaped(struct writer *w, const char *text)
     const bool valid = ot_utf8_valid(text, bytes);
     for (size_t i = 0; i < bytes; i++) {
         if (text[i] == '\\' || text[i] == '"') put(w, "\\", 1);
-        if (text[i] == '\n') put(w, "\\n", 2);
-        else put(w, !valid && (text[i] & 0x80) != 0 ? "?" : text + i, 1);
+        if (text[i] == '\n')
+            put(w, "\\n", 2);
+        else
+            put(w, !valid && (text[i] & 0x80) != 0 ? "?" : text + i, 1);
     }
 }
 
@@ -53,8 +58,10 @@ static void put_escaped(struct writer *w, const char *text)
 static void put_number(struct writer *w, double value)
 {
     char text[40];
-    if (isnan(value)) put_text(w, "NaN");
-    else if (isinf(value)) put_text(w, value > 0 ? "+Inf" : "-Inf");
+    if (isnan(value))
+        put_text(w, "NaN");
+    else if (isinf(value))
+        put_text(w, value > 0 ? "+Inf" : "-Inf");
     else {
         const int bytes = value == floor(value) && fabs(value) < 1e15 ? snprintf(text, sizeof(text), "%.0f", value)
                                                                       : snprintf(text, sizeof(text), "%.17g", value);
@@ -115,7 +122,8 @@ static void put_hist(struct writer *w, const struct ot_metric_reading *reading)
 
 static void put_head(struct writer *w, const struct ot_metric_info *info)
 {
-    const char *const parts[] = { "# HELP ", info->name, " ", info->help, "\n# TYPE ", info->name, " ", ot_metric_type_name(info->type), "\n" };
+    const char *const parts[] = {
+        "# HELP ", info->name, " ", info->help, "\n# TYPE ", info->name, " ", ot_metric_type_name(info->type), "\n"};
     for (size_t i = 0; i < OT_ARRAY_COUNT(parts); i++) put_text(w, parts[i]);
 }
 
@@ -130,8 +138,10 @@ static void write_reading(void *arg, const struct ot_metric_reading *reading)
         return;
     }
     put_series(w, reading, "", NULL);
-    if (reading->total > 0 && reading->info->unit != OT_METRIC_SECONDS) put_count(w, reading->total);
-    else put_number(w, reading->value);
+    if (reading->total > 0 && reading->info->unit != OT_METRIC_SECONDS)
+        put_count(w, reading->total);
+    else
+        put_number(w, reading->value);
     put(w, "\n", 1);
 }
 

@@ -16,10 +16,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define NO_LIMIT UINT64_MAX
+#define NO_LIMIT         UINT64_MAX
 #define SMALL_FILE_BYTES 65536u
 
-const struct ot_os_files ot_os_files_real = { "/proc/self/cgroup", "/sys/fs/cgroup", "/sys/fs/cgroup", "/proc/meminfo" };
+const struct ot_os_files ot_os_files_real = {"/proc/self/cgroup", "/sys/fs/cgroup", "/sys/fs/cgroup", "/proc/meminfo"};
 
 /* The text of a small file, or NULL. Not through struct ot_io: a file that is missing here is no event of the disk. */
 static char *read_text(const char *path)
@@ -82,7 +82,10 @@ static bool names(const char *list, size_t bytes, const char *controller)
     return false;
 }
 
-struct looks { void (*v2)(void *arg, const char *dir), (*v1)(void *arg, const char *dir); void *arg; };
+struct looks {
+    void (*v2)(void *arg, const char *dir), (*v1)(void *arg, const char *dir);
+    void *arg;
+};
 
 /* Lines are `0::/path` for version 2 and `N:controllers:/path` for version 1. */
 static void walk_cgroups(const struct ot_os_files *files, const char *controller, const struct looks *looks)
@@ -108,7 +111,9 @@ static void walk_cgroups(const struct ot_os_files *files, const char *controller
     free(text);
 }
 
-struct memory_found { uint64_t v2_bytes, v1_bytes; };
+struct memory_found {
+    uint64_t v2_bytes, v1_bytes;
+};
 
 static void lower(uint64_t *limit, const char *dir, const char *file)
 {
@@ -121,7 +126,7 @@ static void look_memory_v2(void *arg, const char *dir)
 {
     struct memory_found *found = arg;
     lower(&found->v2_bytes, dir, "memory.max");
-    lower(&found->v2_bytes, dir, "memory.high");     /* beyond it the kernel reclaims from us and slows us down */
+    lower(&found->v2_bytes, dir, "memory.high"); /* beyond it the kernel reclaims from us and slows us down */
 }
 
 static void look_memory_v1(void *arg, const char *dir)
@@ -144,10 +149,10 @@ static uint64_t physical_bytes(const struct ot_os_files *files)
 
 uint64_t ot_os_memory_limit_bytes(const struct ot_os_files *files, const char **source_out)
 {
-    struct memory_found found = { NO_LIMIT, NO_LIMIT };
-    walk_cgroups(files, "memory", &(struct looks){ look_memory_v2, look_memory_v1, &found });
+    struct memory_found found = {NO_LIMIT, NO_LIMIT};
+    walk_cgroups(files, "memory", &(struct looks){look_memory_v2, look_memory_v1, &found});
     const uint64_t physical = physical_bytes(files), cgroup = OT_MIN(found.v2_bytes, found.v1_bytes);
-    if (cgroup == 0 || cgroup >= physical) {         /* version 1 says `none` with a number near 2^63 */
+    if (cgroup == 0 || cgroup >= physical) { /* version 1 says `none` with a number near 2^63 */
         *source_out = "physical memory";
         return physical;
     }
@@ -166,14 +171,14 @@ static void look_cpu_v2(void *arg, const char *dir)
     snprintf(path, sizeof(path), "%s/cpu.max", dir);
     char *text = read_text(path);
     double quota, period;
-    if (text != NULL && sscanf(text, "%lf %lf", &quota, &period) == 2) lower_cpus(arg, quota, period);     /* `max` is no number */
+    if (text != NULL && sscanf(text, "%lf %lf", &quota, &period) == 2) lower_cpus(arg, quota, period); /* `max` is no number */
     free(text);
 }
 
 static void look_cpu_v1(void *arg, const char *dir)
 {
     uint64_t quota = NO_LIMIT, period = NO_LIMIT;
-    lower(&quota, dir, "cpu.cfs_quota_us");          /* -1 is no number for read_limit either */
+    lower(&quota, dir, "cpu.cfs_quota_us"); /* -1 is no number for read_limit either */
     lower(&period, dir, "cpu.cfs_period_us");
     if (quota != NO_LIMIT && period != NO_LIMIT) lower_cpus(arg, (double)quota, (double)period);
 }
@@ -182,7 +187,7 @@ uint32_t ot_os_cpu_count(const struct ot_os_files *files)
 {
     cpu_set_t set;
     double cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? (double)CPU_COUNT(&set) : (double)sysconf(_SC_NPROCESSORS_ONLN);
-    walk_cgroups(files, "cpu", &(struct looks){ look_cpu_v2, look_cpu_v1, &cpus });
+    walk_cgroups(files, "cpu", &(struct looks){look_cpu_v2, look_cpu_v1, &cpus});
     if (!(cpus > 1)) return 1;
     const uint32_t whole = (uint32_t)cpus;
     return (double)whole < cpus ? whole + 1 : whole;
@@ -203,7 +208,7 @@ enum ot_err ot_os_boot_id(char out[static 37])
 #ifndef STATX_MNT_ID
 #define STATX_MNT_ID 0x1000u
 #endif
-#define MNT_ID_UNIQUE 0x4000u      /* Linux 6.8 */
+#define MNT_ID_UNIQUE 0x4000u /* Linux 6.8 */
 
 enum ot_err ot_os_mount_id(const char *path, char out[static OT_OS_MOUNT_BYTES])
 {
@@ -215,8 +220,9 @@ enum ot_err ot_os_mount_id(const char *path, char out[static OT_OS_MOUNT_BYTES])
     uint64_t fsid;
     OT_STATIC_ASSERT(sizeof(system.f_fsid) == sizeof(fsid), "the file system id is 64 bits");
     memcpy(&fsid, &system.f_fsid, sizeof(fsid));
-    snprintf(out, OT_OS_MOUNT_BYTES, "dev=%u:%u fsid=%016llx %s=%llu", facts.stx_dev_major, facts.stx_dev_minor, (unsigned long long)fsid,
-        (facts.stx_mask & MNT_ID_UNIQUE) != 0 ? "mount" : "mount-reusable", (unsigned long long)facts.stx_mnt_id);
+    snprintf(out, OT_OS_MOUNT_BYTES, "dev=%u:%u fsid=%016llx %s=%llu", facts.stx_dev_major, facts.stx_dev_minor,
+        (unsigned long long)fsid, (facts.stx_mask & MNT_ID_UNIQUE) != 0 ? "mount" : "mount-reusable",
+        (unsigned long long)facts.stx_mnt_id);
     return OT_OK;
 }
 
@@ -227,7 +233,7 @@ static uint32_t count_fds(void)
     if (dir == NULL) return 0;
     while (readdir(dir) != NULL) count++;
     closedir(dir);
-    return count > 3 ? count - 3 : 0;                /* `.`, `..`, and the descriptor of this listing */
+    return count > 3 ? count - 3 : 0; /* `.`, `..`, and the descriptor of this listing */
 }
 
 /* The fields of /proc/self/stat behind the name, which may hold blanks and parentheses: field 3 is the first. */
@@ -237,8 +243,10 @@ static void fill_from_stat(struct ot_os_process *out)
     const char *at = text == NULL ? NULL : strrchr(text, ')');
     unsigned long long started_ticks = 0;
     long threads = 0;
-    if (at != NULL && sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu", &threads, &started_ticks) == 2) {
-        const int64_t up_ms = ot_clock_boot_us() / 1000, start_ms = (int64_t)(started_ticks * 1000 / (unsigned long long)sysconf(_SC_CLK_TCK));
+    if (at != NULL && sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu", &threads,
+                          &started_ticks) == 2) {
+        const int64_t up_ms = ot_clock_boot_us() / 1000,
+                      start_ms = (int64_t)(started_ticks * 1000 / (unsigned long long)sysconf(_SC_CLK_TCK));
         out->threads = (uint32_t)threads;
         out->started_wall_ms = ot_clock_wall_ms() - up_ms + start_ms;
     }
@@ -247,7 +255,7 @@ static void fill_from_stat(struct ot_os_process *out)
 
 void ot_os_process(struct ot_os_process *out)
 {
-    *out = (struct ot_os_process){ .open_fds = count_fds() };
+    *out = (struct ot_os_process){.open_fds = count_fds()};
     fill_from_stat(out);
     char *text = read_text("/proc/self/statm");
     unsigned long long total_pages = 0, resident_pages = 0;
@@ -259,7 +267,8 @@ void ot_os_process(struct ot_os_process *out)
     free(text);
     struct rusage usage;
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
-        out->cpu_us = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+        out->cpu_us = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+                      (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
     }
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) out->fds_max = limit.rlim_cur;

@@ -37,8 +37,10 @@ static void sift_down(struct ot_timer_heap *heap, uint32_t index, struct ot_time
 /* The timer belongs at index or above or below it. */
 static void settle(struct ot_timer_heap *heap, uint32_t index, struct ot_timer *timer)
 {
-    if (index > 0 && heap->timers[(index - 1) / 2]->deadline_us > timer->deadline_us) sift_up(heap, index, timer);
-    else sift_down(heap, index, timer);
+    if (index > 0 && heap->timers[(index - 1) / 2]->deadline_us > timer->deadline_us)
+        sift_up(heap, index, timer);
+    else
+        sift_down(heap, index, timer);
 }
 
 enum ot_err ot_timer_heap_reserve(struct ot_timer_heap *heap, uint32_t count)
@@ -61,7 +63,7 @@ void ot_timer_heap_set(struct ot_timer_heap *heap, struct ot_timer *timer, int64
     }
     if (heap->count == heap->cap) {
         const enum ot_err err = ot_timer_heap_reserve(heap, heap->cap == 0 ? 64 : heap->cap * 2);
-        OT_ASSERT(err == OT_OK);         /* a lost deadline would hang a client: better to stop */
+        OT_ASSERT(err == OT_OK); /* a lost deadline would hang a client: better to stop */
     }
     sift_up(heap, heap->count++, timer);
 }
@@ -76,11 +78,14 @@ void ot_timer_heap_cancel(struct ot_timer_heap *heap, struct ot_timer *timer)
     if (last != timer) settle(heap, index, last);
 }
 
-struct ot_timer *ot_timer_heap_first(const struct ot_timer_heap *heap) { return heap->count == 0 ? NULL : heap->timers[0]; }
+struct ot_timer *ot_timer_heap_first(const struct ot_timer_heap *heap)
+{
+    return heap->count == 0 ? NULL : heap->timers[0];
+}
 
 void ot_timer_heap_free(struct ot_timer_heap *heap)
 {
     for (uint32_t i = 0; i < heap->count; i++) heap->timers[i]->heap_index = 0;
     free(heap->timers);
-    *heap = (struct ot_timer_heap){ 0 };
+    *heap = (struct ot_timer_heap){0};
 }

@@ -10,7 +10,7 @@
 
 void ot_rng_seed(struct ot_rng *rng, uint64_t seed)
 {
-    for (size_t i = 0; i < 4; i++) {                 /* splitmix64 spreads the seed: the state must not be all zero */
+    for (size_t i = 0; i < 4; i++) { /* splitmix64 spreads the seed: the state must not be all zero */
         uint64_t z = (seed += 0x9e3779b97f4a7c15u);
         z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
         z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -18,7 +18,10 @@ void ot_rng_seed(struct ot_rng *rng, uint64_t seed)
     }
 }
 
-static uint64_t rotl(uint64_t v, int bits) { return (v << bits) | (v >> (64 - bits)); }
+static uint64_t rotl(uint64_t v, int bits)
+{
+    return (v << bits) | (v >> (64 - bits));
+}
 
 uint64_t ot_rng_next(struct ot_rng *rng)
 {
@@ -36,7 +39,7 @@ uint64_t ot_rng_next(struct ot_rng *rng)
 uint64_t ot_rng_below(struct ot_rng *rng, uint64_t bound)
 {
     OT_ASSERT(bound > 0);
-    const uint64_t refuse_below = (0 - bound) % bound;       /* 2^64 mod bound: the low products that would weigh double */
+    const uint64_t refuse_below = (0 - bound) % bound; /* 2^64 mod bound: the low products that would weigh double */
     for (;;) {
         const unsigned __int128 product = (unsigned __int128)ot_rng_next(rng) * bound;
         if ((uint64_t)product >= refuse_below) return (uint64_t)(product >> 64);
@@ -54,7 +57,7 @@ void ot_random_bytes(void *out, size_t bytes)
     while (bytes > 0) {
         const ssize_t got = getrandom(at, bytes, 0);
         if (got < 0 && errno == EINTR) continue;
-        OT_ASSERT(got > 0);                                  /* without randomness no id is safe to hand out */
+        OT_ASSERT(got > 0); /* without randomness no id is safe to hand out */
         at += got;
         bytes -= (size_t)got;
     }
@@ -67,8 +70,14 @@ static int64_t clock_ns(clockid_t id)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-int64_t ot_clock_boot_us(void) { return clock_ns(CLOCK_BOOTTIME) / 1000; }
-int64_t ot_clock_wall_ms(void) { return clock_ns(CLOCK_REALTIME) / 1000000; }
+int64_t ot_clock_boot_us(void)
+{
+    return clock_ns(CLOCK_BOOTTIME) / 1000;
+}
+int64_t ot_clock_wall_ms(void)
+{
+    return clock_ns(CLOCK_REALTIME) / 1000000;
+}
 
 /* Days since 1970-01-01 of a date in the proleptic Gregorian calendar, and back. Years begin in March here, so that the leap day
  * is the last of its year; 400 of them have 146097 days. */
@@ -93,7 +102,7 @@ static void date_of(int64_t days, int *year, int *month, int *day)
 
 void ot_time_text(int64_t wall_ms, char out[static 25])
 {
-    const int64_t first = -62167219200000, last = 253402300799999;     /* years 0000 to 9999: what RFC 3339 can say */
+    const int64_t first = -62167219200000, last = 253402300799999; /* years 0000 to 9999: what RFC 3339 can say */
     wall_ms = OT_MIN(OT_MAX(wall_ms, first), last);
     int64_t days = wall_ms / 86400000, ms = wall_ms % 86400000;
     if (ms < 0) {
@@ -102,8 +111,8 @@ void ot_time_text(int64_t wall_ms, char out[static 25])
     }
     int year, month, day;
     date_of(days, &year, &month, &day);
-    const unsigned parts[7] = { (unsigned)year % 10000, (unsigned)month % 100, (unsigned)day % 100, (unsigned)(ms / 3600000) % 100,
-                                (unsigned)(ms / 60000 % 60), (unsigned)(ms / 1000 % 60), (unsigned)(ms % 1000) };
+    const unsigned parts[7] = {(unsigned)year % 10000, (unsigned)month % 100, (unsigned)day % 100, (unsigned)(ms / 3600000) % 100,
+        (unsigned)(ms / 60000 % 60), (unsigned)(ms / 1000 % 60), (unsigned)(ms % 1000)};
     snprintf(out, 25, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", parts[0], parts[1], parts[2], parts[3], parts[4], parts[5], parts[6]);
 }
 
@@ -134,7 +143,8 @@ static bool parse_epoch_ms(const char *text, int64_t *out)
     if (*text == '\0') return false;
     for (; *text != '\0'; text++) {
         if (!isdigit((unsigned char)*text)) return false;
-        if (__builtin_mul_overflow(v, 10, &v) || __builtin_sub_overflow(v, *text - '0', &v)) return false;   /* counts downwards: INT64_MIN */
+        if (__builtin_mul_overflow(v, 10, &v) || __builtin_sub_overflow(v, *text - '0', &v))
+            return false; /* counts downwards: INT64_MIN */
     }
     if (!negative && v == INT64_MIN) return false;
     *out = negative ? v : -v;
@@ -157,7 +167,7 @@ static bool parse_zone(const char **at, int64_t *offset_ms)
 
 static int month_days(int year, int month)
 {
-    static const uint8_t days[12] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
+    static const uint8_t days[12] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     const bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     return days[month - 1] + (month == 2 && leap);
 }
@@ -178,7 +188,7 @@ bool ot_time_parse(const char *text, int64_t *wall_ms_out)
     const int minute = digits(&at, 2);
     if (minute < 0 || minute > 59 || !expect(&at, ':')) return false;
     const int second = digits(&at, 2);
-    if (second < 0 || second > 60) return false;             /* 60: a leap second, the first of the next minute for us */
+    if (second < 0 || second > 60) return false; /* 60: a leap second, the first of the next minute for us */
     int ms = 0;
     if (expect(&at, '.')) {
         if (!isdigit((unsigned char)*at)) return false;
@@ -222,7 +232,7 @@ const char *ot_nearest(const char *word, const char *const *names, size_t count)
     const size_t bytes = strnlen(word, NEAREST_BYTES_MAX + 1);
     if (bytes == 0 || bytes > NEAREST_BYTES_MAX) return NULL;
     const char *best = NULL;
-    size_t best_distance = bytes <= 3 ? 1 : bytes <= 8 ? 2 : bytes / 4 + 1;      /* further away it is another word */
+    size_t best_distance = bytes <= 3 ? 1 : bytes <= 8 ? 2 : bytes / 4 + 1; /* further away it is another word */
     for (size_t i = 0; i < count; i++) {
         const size_t name_bytes = strnlen(names[i], NEAREST_BYTES_MAX + 1);
         if (name_bytes > NEAREST_BYTES_MAX) continue;

@@ -6,7 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct seen { int count, last_line, stop_at; size_t bytes; uint64_t hash; };
+struct seen {
+    int count, last_line, stop_at;
+    size_t bytes;
+    uint64_t hash;
+};
 
 static enum ot_err each(void *arg, int line, const char *key, const char *value)
 {
@@ -23,7 +27,7 @@ static enum ot_err each(void *arg, int line, const char *key, const char *value)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct seen first = { 0 }, second = { 0 }, stopped = { .stop_at = 2 };
+    struct seen first = {0}, second = {0}, stopped = {.stop_at = 2};
     int line = 0, line_again = 0;
     const char *text = (const char *)data;
     const enum ot_err err = ot_properties_parse(text, size, each, &first, &line);

@@ -33,8 +33,14 @@ __attribute__((unused)) static bool alloc_fired(void)
     atomic_store(&alloc_at_, 0);
     return atomic_load(&alloc_fired_);
 }
-__attribute__((unused)) static uint64_t alloc_count(void) { return atomic_load(&alloc_total_); }
-__attribute__((unused)) static int64_t alloc_live(void) { return atomic_load(&alloc_live_); }      /* allocated and not freed */
+__attribute__((unused)) static uint64_t alloc_count(void)
+{
+    return atomic_load(&alloc_total_);
+}
+__attribute__((unused)) static int64_t alloc_live(void)
+{
+    return atomic_load(&alloc_live_);
+} /* allocated and not freed */
 
 static inline bool alloc_fails(void)
 {
@@ -66,11 +72,26 @@ char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t bytes);
 void __wrap_free(void *p);
 
-void *__wrap_malloc(size_t bytes) { return alloc_fails() ? NULL : alloc_counted(__real_malloc(bytes)); }
-void *__wrap_calloc(size_t count, size_t bytes) { return alloc_fails() ? NULL : alloc_counted(__real_calloc(count, bytes)); }
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes) { return alloc_fails() ? NULL : alloc_counted(__real_aligned_alloc(alignment, bytes)); }
-char *__wrap_strdup(const char *text) { return alloc_fails() ? NULL : alloc_counted(__real_strdup(text)); }
-char *__wrap_strndup(const char *text, size_t bytes) { return alloc_fails() ? NULL : alloc_counted(__real_strndup(text, bytes)); }
+void *__wrap_malloc(size_t bytes)
+{
+    return alloc_fails() ? NULL : alloc_counted(__real_malloc(bytes));
+}
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    return alloc_fails() ? NULL : alloc_counted(__real_calloc(count, bytes));
+}
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
+{
+    return alloc_fails() ? NULL : alloc_counted(__real_aligned_alloc(alignment, bytes));
+}
+char *__wrap_strdup(const char *text)
+{
+    return alloc_fails() ? NULL : alloc_counted(__real_strdup(text));
+}
+char *__wrap_strndup(const char *text, size_t bytes)
+{
+    return alloc_fails() ? NULL : alloc_counted(__real_strndup(text, bytes));
+}
 
 void *__wrap_realloc(void *p, size_t bytes)
 {

@@ -3,15 +3,19 @@
 #ifndef OT_TESTS_MISC_VECTORS_H
 #define OT_TESTS_MISC_VECTORS_H
 
+#include "base/bytes.h"
+#include "base/util.h"
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/bytes.h"
-#include "base/util.h"
 
-struct misc_line { json_t *json; char *why; size_t why_bytes; };
+struct misc_line {
+    json_t *json;
+    char *why;
+    size_t why_bytes;
+};
 
 __attribute__((format(printf, 2, 3))) static bool misc_differs(const struct misc_line *line, const char *format, ...)
 {
@@ -33,19 +37,22 @@ static uint8_t *misc_hex(const struct misc_line *line, const char *key, size_t *
     }
     uint8_t *data = malloc(digits / 2 + 1);
     for (size_t i = 0; data != NULL && i < digits / 2; i++) {
-        const char pair[3] = { hex[2 * i], hex[2 * i + 1], '\0' };
+        const char pair[3] = {hex[2 * i], hex[2 * i + 1], '\0'};
         data[i] = (uint8_t)strtoul(pair, NULL, 16);
     }
     *bytes_out = digits / 2;
     return data;
 }
 
-static json_int_t misc_int(const struct misc_line *line, const char *key) { return json_integer_value(json_object_get(line->json, key)); }
+static json_int_t misc_int(const struct misc_line *line, const char *key)
+{
+    return json_integer_value(json_object_get(line->json, key));
+}
 
 static struct ot_str misc_str(const struct misc_line *line, const char *key)
 {
-    json_t *text = json_object_get(line->json, key);       /* may hold a NUL */
-    return (struct ot_str){ json_string_value(text), (uint32_t)json_string_length(text), text == NULL };
+    json_t *text = json_object_get(line->json, key); /* may hold a NUL */
+    return (struct ot_str){json_string_value(text), (uint32_t)json_string_length(text), text == NULL};
 }
 
 static bool misc_murmur2(const struct misc_line *line)
@@ -57,7 +64,8 @@ static bool misc_murmur2(const struct misc_line *line)
     bool same = hash == misc_int(line, "murmur2") || misc_differs(line, "murmur2 gives %d", hash);
     const char *count;
     json_t *want;
-    json_object_foreach(json_object_get(line->json, "partition"), count, want) {
+    json_object_foreach(json_object_get(line->json, "partition"), count, want)
+    {
         const int32_t partition = same && atoi(count) > 0 ? ot_partition_for_key(key, bytes, atoi(count)) : -1;
         if (same && partition != json_integer_value(want)) same = misc_differs(line, "partition %d of %s", partition, count);
     }
@@ -98,10 +106,14 @@ enum misc_varint { MISC_VARLONG, MISC_UVARLONG, MISC_VARINT, MISC_UVARINT };
 
 static void misc_write_varint(struct ot_writer *w, enum misc_varint kind, int64_t v)
 {
-    if (kind == MISC_VARLONG) ot_write_varlong(w, v);
-    else if (kind == MISC_UVARLONG) ot_write_uvarlong(w, (uint64_t)v);
-    else if (kind == MISC_VARINT) ot_write_varint(w, (int32_t)v);
-    else ot_write_uvarint(w, (uint32_t)v);
+    if (kind == MISC_VARLONG)
+        ot_write_varlong(w, v);
+    else if (kind == MISC_UVARLONG)
+        ot_write_uvarlong(w, (uint64_t)v);
+    else if (kind == MISC_VARINT)
+        ot_write_varint(w, (int32_t)v);
+    else
+        ot_write_uvarint(w, (uint32_t)v);
 }
 
 static int64_t misc_read_varint(struct ot_reader *r, enum misc_varint kind)
@@ -114,7 +126,7 @@ static int64_t misc_read_varint(struct ot_reader *r, enum misc_varint kind)
 /* Encodings that a line does not carry (a value beyond 32 bits has two) are not checked. */
 static bool misc_varint(const struct misc_line *line)
 {
-    static const char *const names[] = { "varlong", "unsignedVarlong", "varint", "unsignedVarint" };
+    static const char *const names[] = {"varlong", "unsignedVarlong", "varint", "unsignedVarint"};
     const int64_t value = misc_int(line, "value");
     size_t seen = 0;
     for (size_t i = 0; i < OT_ARRAY_COUNT(names); i++) {
@@ -126,7 +138,8 @@ static bool misc_varint(const struct misc_line *line)
         struct ot_writer w = ot_writer_over(made, sizeof(made));
         misc_write_varint(&w, kind, value);
         struct ot_reader r = ot_reader_over(want, bytes);
-        const bool same = w.needed == bytes && memcmp(made, want, bytes) == 0 && misc_read_varint(&r, kind) == value && r.err == OT_OK && r.at == r.end;
+        const bool same = w.needed == bytes && memcmp(made, want, bytes) == 0 && misc_read_varint(&r, kind) == value &&
+                          r.err == OT_OK && r.at == r.end;
         free(want);
         if (!same) return misc_differs(line, "%s", names[i]);
         seen++;
@@ -139,7 +152,7 @@ static bool misc_uuid(const struct misc_line *line)
     size_t bytes;
     uint8_t *want = misc_hex(line, "hex", &bytes);
     if (want == NULL) return false;
-    struct ot_uuid id = { { 0 } }, back;
+    struct ot_uuid id = {{0}}, back;
     char made[23];
     memcpy(id.bytes, want, OT_MIN(bytes, (size_t)16));
     free(want);
@@ -149,9 +162,11 @@ static bool misc_uuid(const struct misc_line *line)
     return (ot_uuid_parse(text.data, text.bytes, &back) && ot_uuid_equal(&id, &back)) || misc_differs(line, "is not read back");
 }
 
-static const struct { const char *kind; bool (*check)(const struct misc_line *line); } misc_kinds[] = { { "murmur2", misc_murmur2 },
-    { "coordinator-partition", misc_coordinator }, { "share-coordinator-partition", misc_share_coordinator }, { "crc32c", misc_crc32c },
-    { "varint", misc_varint }, { "uuid", misc_uuid } };
+static const struct {
+    const char *kind;
+    bool (*check)(const struct misc_line *line);
+} misc_kinds[] = {{"murmur2", misc_murmur2}, {"coordinator-partition", misc_coordinator},
+    {"share-coordinator-partition", misc_share_coordinator}, {"crc32c", misc_crc32c}, {"varint", misc_varint}, {"uuid", misc_uuid}};
 
 /* -1: not of these kinds. */
 __attribute__((unused)) static int misc_kind(json_t *json)
@@ -165,7 +180,7 @@ __attribute__((unused)) static int misc_kind(json_t *json)
 
 __attribute__((unused)) static bool misc_vector_check(json_t *json, char *why, size_t why_bytes)
 {
-    const struct misc_line line = { json, why, why_bytes };
+    const struct misc_line line = {json, why, why_bytes};
     const int kind = misc_kind(json);
     return kind < 0 ? misc_differs(&line, "no such kind") : misc_kinds[kind].check(&line);
 }

@@ -6,8 +6,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
+#include "temp_dir.h"
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,7 +17,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "temp_dir.h"
 
 /* True when body(arg) ends the process by SIGABRT, as a failed assertion does; its words go nowhere. */
 __attribute__((unused)) static bool test_aborts(void (*body)(void *arg), void *arg)
@@ -24,7 +25,7 @@ __attribute__((unused)) static bool test_aborts(void (*body)(void *arg), void *a
     const pid_t child = fork();
     if (child == 0) {
         if (freopen("/dev/null", "w", stderr) == NULL) _exit(3);
-        signal(SIGABRT, SIG_DFL);          /* cmocka catches signals */
+        signal(SIGABRT, SIG_DFL); /* cmocka catches signals */
         body(arg);
         _exit(0);
     }
@@ -33,11 +34,11 @@ __attribute__((unused)) static bool test_aborts(void (*body)(void *arg), void *a
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
 }
 
-#define TEST_MAIN(...) \
-    int main(void) \
-    { \
-        const struct CMUnitTest tests[] = { __VA_ARGS__ }; \
-        return cmocka_run_group_tests(tests, NULL, NULL); \
+#define TEST_MAIN(...)                                                                                                             \
+    int main(void)                                                                                                                 \
+    {                                                                                                                              \
+        const struct CMUnitTest tests[] = {__VA_ARGS__};                                                                           \
+        return cmocka_run_group_tests(tests, NULL, NULL);                                                                          \
     }
 
 #endif

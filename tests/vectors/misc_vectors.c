@@ -2,7 +2,10 @@
 #include "misc_vectors.h"
 #include "vectors_run.h"
 
-static bool check_misc(json_t *line, char *why, size_t why_bytes) { return misc_vector_check(line, why, why_bytes); }
+static bool check_misc(json_t *line, char *why, size_t why_bytes)
+{
+    return misc_vector_check(line, why, why_bytes);
+}
 
 VECTORS_OF("misc", check_misc)
 VECTORS_LATER("misc", "assignor-uniform", uniform)

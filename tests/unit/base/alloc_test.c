@@ -1,5 +1,6 @@
 /* Each allocation of base fails once: an error, nothing lost that was there before, nothing left behind. */
 #include "testing.h"
+
 #include "alloc_fault.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -12,8 +13,14 @@
 
 static int64_t live_before;
 
-static int remember(void **state) { return (void)state, live_before = alloc_live(), 0; }
-static int compare(void **state) { return (void)state, alloc_live() != live_before; }
+static int remember(void **state)
+{
+    return (void)state, live_before = alloc_live(), 0;
+}
+static int compare(void **state)
+{
+    return (void)state, alloc_live() != live_before;
+}
 
 static void a_map_keeps_what_it_has(void **state)
 {
@@ -104,8 +111,8 @@ static void executors_start_or_leave_nothing(void **state)
 static void a_reserve_that_fails_leaves_the_heap_as_it_was(void **state)
 {
     (void)state;
-    struct ot_timer_heap heap = { 0 };
-    struct ot_timer timer = { 0 };
+    struct ot_timer_heap heap = {0};
+    struct ot_timer timer = {0};
     ot_timer_heap_set(&heap, &timer, 5);
     alloc_fail_at(1);
     assert_int_equal(ot_timer_heap_reserve(&heap, 100000), OT_ERR_NO_MEMORY);
@@ -124,8 +131,8 @@ static void a_series_without_memory_is_still_one_to_count_on(void **state)
             for (int i = 0; i < 5; i++) {
                 char name[16];
                 snprintf(name, sizeof(name), "t%d", i);
-                struct ot_series *count = ot_series_get(metrics, OT_METRIC_topic_bytes_in_total, (const char *[]){ name });
-                struct ot_series *time = ot_series_get(metrics, OT_METRIC_request_duration_seconds, (const char *[]){ name });
+                struct ot_series *count = ot_series_get(metrics, OT_METRIC_topic_bytes_in_total, (const char *[]){name});
+                struct ot_series *time = ot_series_get(metrics, OT_METRIC_request_duration_seconds, (const char *[]){name});
                 assert_non_null(count);
                 assert_non_null(time);
                 ot_series_add(count, 1);
@@ -145,7 +152,7 @@ static void counting_on_a_known_series_costs_no_allocation(void **state)
 {
     (void)state;
     struct ot_metrics *metrics = ot_metrics_new(100);
-    const char *topic[] = { "orders" };
+    const char *topic[] = {"orders"};
     ot_series_get(metrics, OT_METRIC_topic_bytes_in_total, topic);
     const uint64_t before = alloc_count();
     for (int i = 0; i < 100; i++) ot_series_add(ot_series_get(metrics, OT_METRIC_topic_bytes_in_total, topic), 1);
@@ -174,7 +181,7 @@ static void files_properties_and_budgets_fail_whole(void **state)
     assert_int_equal(ot_io_read_file(ot_io_real(), path, 100, &data, NULL), OT_OK);
     assert_string_equal(data, "old");
     free(data);
-    alloc_fail_at(2);                                        /* while it grows */
+    alloc_fail_at(2); /* while it grows */
     assert_int_equal(ot_io_read_file(ot_io_real(), "/proc/self/status", 100000, &data, NULL), OT_ERR_NO_MEMORY);
     assert_true(alloc_fired());
     alloc_fail_at(1);
@@ -190,9 +197,14 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember, compare)
     const struct CMUnitTest tests[] = {
-        TEST(a_map_keeps_what_it_has), TEST(an_arena_answers_null_and_goes_on), TEST(a_pool_charges_nothing_for_what_it_could_not_make),
-        TEST(a_kept_buffer_costs_no_allocation), TEST(executors_start_or_leave_nothing), TEST(a_reserve_that_fails_leaves_the_heap_as_it_was),
-        TEST(a_series_without_memory_is_still_one_to_count_on), TEST(counting_on_a_known_series_costs_no_allocation),
+        TEST(a_map_keeps_what_it_has),
+        TEST(an_arena_answers_null_and_goes_on),
+        TEST(a_pool_charges_nothing_for_what_it_could_not_make),
+        TEST(a_kept_buffer_costs_no_allocation),
+        TEST(executors_start_or_leave_nothing),
+        TEST(a_reserve_that_fails_leaves_the_heap_as_it_was),
+        TEST(a_series_without_memory_is_still_one_to_count_on),
+        TEST(counting_on_a_known_series_costs_no_allocation),
         TEST(files_properties_and_budgets_fail_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
 #include "testing.h"
+
 #include "base/arena.h"
 
 static void memory_is_zeroed_aligned_and_distinct(void **state)
@@ -17,7 +18,7 @@ static void memory_is_zeroed_aligned_and_distinct(void **state)
         before = p;
     }
     ot_arena_reset(&arena);
-    const uint8_t *again = ot_arena_alloc(&arena, 1000);     /* what others have dirtied is zeroed too */
+    const uint8_t *again = ot_arena_alloc(&arena, 1000); /* what others have dirtied is zeroed too */
     for (size_t i = 0; i < 1000; i++) assert_int_equal(again[i], 0);
     ot_arena_free(&arena);
 }
@@ -32,7 +33,7 @@ static void at_the_cap_it_answers_null_and_stays_usable(void **state)
     size_t got = 0;
     while (ot_arena_alloc(&arena, 500) != NULL) got += 512;
     assert_true(arena.used_bytes <= 10000);
-    assert_in_range(got, 8000, 10000);                       /* the cap is nearly all for the caller */
+    assert_in_range(got, 8000, 10000); /* the cap is nearly all for the caller */
     ot_arena_reset(&arena);
     assert_non_null(ot_arena_alloc(&arena, 500));
     ot_arena_free(&arena);
@@ -58,7 +59,7 @@ static void the_callers_block_is_used_first_and_never_freed(void **state)
     uint8_t *p = ot_arena_alloc(&arena, 512);
     assert_true(p >= first && p < first + sizeof(first));
     assert_int_equal(arena.used_bytes, 0);
-    assert_non_null(ot_arena_alloc(&arena, 2000));           /* beyond it: allocated */
+    assert_non_null(ot_arena_alloc(&arena, 2000)); /* beyond it: allocated */
     assert_true(arena.used_bytes >= 2000);
     ot_arena_reset(&arena);
     assert_int_equal(arena.used_bytes, 0);
@@ -89,7 +90,7 @@ static void texts_are_copied_with_a_zero(void **state)
     (void)state;
     struct ot_arena arena;
     ot_arena_init(&arena, 1 << 20);
-    assert_string_equal(ot_arena_str(&arena, (struct ot_str){ "topicX", 5, false }), "topic");
+    assert_string_equal(ot_arena_str(&arena, (struct ot_str){"topicX", 5, false}), "topic");
     assert_string_equal(ot_arena_str(&arena, ot_str_of(NULL)), "");
     ot_arena_free(&arena);
 }

@@ -1,6 +1,7 @@
 #include "testing.h"
-#include <pthread.h>
+
 #include "base/buf.h"
+#include <pthread.h>
 
 static void buffers_are_charged_and_given_back(void **state)
 {
@@ -54,7 +55,7 @@ static void at_the_cap_there_is_none_but_the_forced_one(void **state)
     assert_non_null(b);
     assert_true(ot_pool_used_bytes(pool) > 100000);
     ot_buf_unref(a);
-    assert_null(ot_buf_new(pool, 1));                        /* still over it */
+    assert_null(ot_buf_new(pool, 1)); /* still over it */
     ot_buf_unref(b);
     a = ot_buf_new(pool, 4096);
     assert_non_null(a);
@@ -88,7 +89,10 @@ static void the_last_reference_frees(void **state)
     ot_pool_free(pool);
 }
 
-static void free_pool(void *pool) { ot_pool_free(pool); }
+static void free_pool(void *pool)
+{
+    ot_pool_free(pool);
+}
 
 static void a_pool_with_buffers_out_is_not_freed(void **state)
 {
@@ -100,25 +104,31 @@ static void a_pool_with_buffers_out_is_not_freed(void **state)
     ot_pool_free(pool);
 }
 
-struct waiter { struct ot_pool_waiter waiter; int woken; };
+struct waiter {
+    struct ot_pool_waiter waiter;
+    int woken;
+};
 
-static void count_wake(struct ot_pool_waiter *waiter) { OT_CONTAINER(waiter, struct waiter, waiter)->woken++; }
+static void count_wake(struct ot_pool_waiter *waiter)
+{
+    OT_CONTAINER(waiter, struct waiter, waiter)->woken++;
+}
 
 static void who_waits_is_woken_once_when_memory_comes_back(void **state)
 {
     (void)state;
     struct ot_pool *pool = ot_pool_new("wait", 4096, 4096);
-    struct waiter w[4] = { 0 };
+    struct waiter w[4] = {0};
     struct ot_buf *buf = ot_buf_new(pool, 4096);
     for (int i = 0; i < 4; i++) {
         w[i].waiter.woken = count_wake;
         ot_pool_wait(pool, &w[i].waiter);
     }
-    ot_pool_wait(pool, &w[0].waiter);                        /* armed already */
-    ot_pool_wait_cancel(pool, &w[3].waiter);                 /* the last in the row, then the first */
+    ot_pool_wait(pool, &w[0].waiter);        /* armed already */
+    ot_pool_wait_cancel(pool, &w[3].waiter); /* the last in the row, then the first */
     ot_pool_wait_cancel(pool, &w[0].waiter);
     ot_pool_wait_cancel(pool, &w[0].waiter);
-    ot_pool_wait(pool, &w[0].waiter);                        /* and again, at the end */
+    ot_pool_wait(pool, &w[0].waiter); /* and again, at the end */
     ot_buf_unref(buf);
     assert_int_equal(w[0].woken, 1);
     assert_int_equal(w[1].woken, 1);
@@ -157,7 +167,10 @@ static void threads_share_a_pool(void **state)
     ot_pool_free(pool);
 }
 
-static void *unref(void *arg) { return ot_buf_unref(arg), NULL; }
+static void *unref(void *arg)
+{
+    return ot_buf_unref(arg), NULL;
+}
 
 static void what_one_thread_wrote_the_last_holder_sees(void **state)
 {
@@ -176,7 +189,13 @@ static void what_one_thread_wrote_the_last_holder_sees(void **state)
 }
 
 /* Takers that wait as a connection does: arm, try once more, else sleep until woken. A lost wake would hang here. */
-struct taker { struct ot_pool_waiter waiter; struct ot_pool *pool; pthread_mutex_t mutex; pthread_cond_t cond; bool woken; };
+struct taker {
+    struct ot_pool_waiter waiter;
+    struct ot_pool *pool;
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    bool woken;
+};
 
 static void wake_taker(struct ot_pool_waiter *waiter)
 {
@@ -206,7 +225,8 @@ static struct ot_buf *take_waiting(struct taker *taker)
 
 static void *take_in_turns(void *arg)
 {
-    struct taker taker = { .waiter = { .woken = wake_taker }, .pool = arg, .mutex = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER };
+    struct taker taker = {
+        .waiter = {.woken = wake_taker}, .pool = arg, .mutex = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
     for (int i = 0; i < 500; i++) ot_buf_unref(take_waiting(&taker));
     return NULL;
 }

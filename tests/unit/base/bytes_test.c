@@ -1,4 +1,5 @@
 #include "testing.h"
+
 #include "base/bytes.h"
 
 static void what_was_written_is_read_back(void **state)
@@ -35,16 +36,16 @@ static void what_was_written_is_read_back(void **state)
 static void every_proper_prefix_is_refused_and_then_all_is_zero(void **state)
 {
     (void)state;
-    const uint8_t data[] = { 0x80, 0x80, 0x80, 0x80, 0x01, 1, 2, 3, 4, 5, 6, 7, 8 };
+    const uint8_t data[] = {0x80, 0x80, 0x80, 0x80, 0x01, 1, 2, 3, 4, 5, 6, 7, 8};
     for (size_t bytes = 0; bytes < sizeof(data); bytes++) {
-        uint8_t *exact = malloc(bytes + 1);                /* so that a sanitizer sees a step too far */
+        uint8_t *exact = malloc(bytes + 1); /* so that a sanitizer sees a step too far */
         assert_non_null(exact);
         memcpy(exact + 1, data, bytes);
         struct ot_reader r = ot_reader_over(exact + 1, bytes);
         ot_read_uvarint(&r);
         ot_read_u64(&r);
         assert_int_equal(r.err, OT_ERR_SHORT);
-        assert_int_equal(r.at - (exact + 1), bytes < 5 ? 0 : 5);       /* where the bad field begins */
+        assert_int_equal(r.at - (exact + 1), bytes < 5 ? 0 : 5); /* where the bad field begins */
         assert_int_equal(ot_reader_left(&r), 0);
         assert_int_equal(ot_read_u8(&r), 0);
         assert_null(ot_read_bytes(&r, 0));
@@ -65,19 +66,26 @@ static void the_first_error_stays(void **state)
 static void varints_beyond_their_width_are_malformed(void **state)
 {
     (void)state;
-    static const struct { const char *data; size_t bytes; bool wide; enum ot_err err; } rows[] = {
-        { "\xff\xff\xff\xff\x0f", 5, false, OT_OK },
-        { "\xff\xff\xff\xff\x1f", 5, false, OT_ERR_MALFORMED },
-        { "\x80\x80\x80\x80\x80\x00", 6, false, OT_ERR_MALFORMED },
-        { "\x80\x80\x80\x80\x00", 5, false, OT_OK },       /* longer than need be, as some clients pad */
-        { "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 10, true, OT_OK },
-        { "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 10, true, OT_ERR_MALFORMED },
-        { "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", 11, true, OT_ERR_MALFORMED },
+    static const struct {
+        const char *data;
+        size_t bytes;
+        bool wide;
+        enum ot_err err;
+    } rows[] = {
+        {"\xff\xff\xff\xff\x0f", 5, false, OT_OK},
+        {"\xff\xff\xff\xff\x1f", 5, false, OT_ERR_MALFORMED},
+        {"\x80\x80\x80\x80\x80\x00", 6, false, OT_ERR_MALFORMED},
+        {"\x80\x80\x80\x80\x00", 5, false, OT_OK}, /* longer than need be, as some clients pad */
+        {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 10, true, OT_OK},
+        {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 10, true, OT_ERR_MALFORMED},
+        {"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", 11, true, OT_ERR_MALFORMED},
     };
     for (size_t i = 0; i < OT_ARRAY_COUNT(rows); i++) {
         struct ot_reader r = ot_reader_over(rows[i].data, rows[i].bytes);
-        if (rows[i].wide) ot_read_uvarlong(&r);
-        else ot_read_uvarint(&r);
+        if (rows[i].wide)
+            ot_read_uvarlong(&r);
+        else
+            ot_read_uvarint(&r);
         assert_int_equal(r.err, rows[i].err);
     }
 }
@@ -102,12 +110,12 @@ static void sizes_of_varints_are_what_is_written(void **state)
 static void a_full_writer_writes_nothing_more_and_counts_on(void **state)
 {
     (void)state;
-    uint8_t data[8] = { 0 };
+    uint8_t data[8] = {0};
     struct ot_writer w = ot_writer_over(data, 5);
     ot_write_u32(&w, 0x01020304);
     ot_write_u16(&w, 0xffff);
     assert_int_equal(w.err, OT_ERR_TOO_LARGE);
-    ot_write_u8(&w, 0xff);                                   /* would fit, but not in its place */
+    ot_write_u8(&w, 0xff); /* would fit, but not in its place */
     assert_int_equal(w.needed, 7);
     assert_memory_equal(data, "\1\2\3\4\0\0\0\0", 8);
 }
@@ -156,7 +164,8 @@ static void ids_as_text_are_read_back_and_nothing_else_is(void **state)
         assert_true(ot_uuid_parse(text, 22, &back));
         assert_true(ot_uuid_equal(&id, &back));
     }
-    static const char *const bad[] = { "", "AAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAB", "AAAAAAAAAAAAAAAAAAAA+A", "AAAAAAAAAAAAAAAAAAAA=A" };
+    static const char *const bad[] = {"", "AAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAB",
+        "AAAAAAAAAAAAAAAAAAAA+A", "AAAAAAAAAAAAAAAAAAAA=A"};
     for (size_t i = 0; i < OT_ARRAY_COUNT(bad); i++) assert_false(ot_uuid_parse(bad[i], strlen(bad[i]), &back));
     assert_false(ot_uuid_parse("AAAAAAAAAAAAAAAAAAAAA\0", 22, &back));
 }

@@ -1,10 +1,10 @@
 #include "testing.h"
+
 #include "base/err.h"
 
 static const enum ot_err all[] = {
 #define X(name, kafka, http, grpc, retriable, text) OT_ERR_##name,
-    OT_KAFKA_ERRORS(X)
-    OT_HOUSE_ERRORS(X)
+    OT_KAFKA_ERRORS(X) OT_HOUSE_ERRORS(X)
 #undef X
 };
 
@@ -38,7 +38,7 @@ static void a_house_error_goes_out_under_a_code_that_clients_know(void **state)
     for (size_t i = 0; i < OT_ARRAY_COUNT(all); i++) {
         const int16_t code = ot_err_kafka(all[i]);
         assert_true(code >= -1 && code < 1000);
-        assert_true(code != 0 || all[i] == OT_OK);           /* an error never looks like success */
+        assert_true(code != 0 || all[i] == OT_OK); /* an error never looks like success */
         assert_string_not_equal(ot_err_name((enum ot_err)code), "");
     }
     assert_int_equal(ot_err_kafka(OT_ERR_IO), 56);
@@ -62,7 +62,7 @@ static void http_and_grpc_numbers_are_in_range(void **state)
 static void an_unknown_number_is_an_unknown_server_error(void **state)
 {
     (void)state;
-    const int unknown[] = { -2, -32768, 137, 500, OT_ERR_HOUSE_FIRST, OT_ERR_HOUSE_END, 32767 };
+    const int unknown[] = {-2, -32768, 137, 500, OT_ERR_HOUSE_FIRST, OT_ERR_HOUSE_END, 32767};
     for (size_t i = 0; i < OT_ARRAY_COUNT(unknown); i++) {
         assert_string_equal(ot_err_name((enum ot_err)unknown[i]), "UNKNOWN_SERVER_ERROR");
         assert_int_equal(ot_err_kafka((enum ot_err)unknown[i]), -1);
@@ -78,11 +78,14 @@ static void texts_are_short_and_for_people(void **state)
         assert_in_range(bytes, 2, 100);
         assert_true(text[0] >= 'a' && text[0] <= 'z');
         assert_true(text[bytes - 1] != '.' && text[bytes - 1] != ' ');
-        for (size_t j = 0; j < i; j++) assert_string_not_equal(text, ot_err_text(all[j]));      /* each says something of its own */
+        for (size_t j = 0; j < i; j++) assert_string_not_equal(text, ot_err_text(all[j])); /* each says something of its own */
     }
 }
 
-static void fail_a_fact(void *arg) { OT_ASSERT(arg != NULL); }
+static void fail_a_fact(void *arg)
+{
+    OT_ASSERT(arg != NULL);
+}
 
 static void a_failed_assertion_stops_the_process(void **state)
 {

@@ -1,11 +1,12 @@
 #include "testing.h"
+
+#include "base/exec.h"
+#include "base/util.h"
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <time.h>
-#include "base/exec.h"
-#include "base/util.h"
 
 /* A bound, so that a lost wake fails the test instead of hanging it. */
 static void wait_for(sem_t *sem)
@@ -25,13 +26,15 @@ static void the_heap_gives_the_earliest_through_any_moves(void **state)
     (void)state;
     enum { COUNT = 200 };
     static struct ot_timer timers[COUNT];
-    struct ot_timer_heap heap = { 0 };
+    struct ot_timer_heap heap = {0};
     struct ot_rng rng;
     ot_rng_seed(&rng, 11);
     for (int step = 0; step < 20000; step++) {
         struct ot_timer *timer = &timers[ot_rng_below(&rng, COUNT)];
-        if (ot_rng_chance(&rng, 0.6)) ot_timer_heap_set(&heap, timer, (int64_t)ot_rng_below(&rng, 1000) - 500);
-        else ot_timer_heap_cancel(&heap, timer);
+        if (ot_rng_chance(&rng, 0.6))
+            ot_timer_heap_set(&heap, timer, (int64_t)ot_rng_below(&rng, 1000) - 500);
+        else
+            ot_timer_heap_cancel(&heap, timer);
         int64_t earliest = INT64_MAX;
         uint32_t armed = 0;
         for (int i = 0; i < COUNT; i++) {
@@ -41,8 +44,10 @@ static void the_heap_gives_the_earliest_through_any_moves(void **state)
         }
         assert_int_equal(heap.count, armed);
         const struct ot_timer *first = ot_timer_heap_first(&heap);
-        if (armed == 0) assert_null(first);
-        else assert_true(first->deadline_us == earliest);
+        if (armed == 0)
+            assert_null(first);
+        else
+            assert_true(first->deadline_us == earliest);
     }
     int64_t last = INT64_MIN;
     for (struct ot_timer *first; (first = ot_timer_heap_first(&heap)) != NULL; ot_timer_heap_cancel(&heap, first)) {
@@ -57,8 +62,8 @@ static void the_heap_gives_the_earliest_through_any_moves(void **state)
 static void a_reserved_heap_does_not_move(void **state)
 {
     (void)state;
-    struct ot_timer timers[100] = { 0 };
-    struct ot_timer_heap heap = { 0 };
+    struct ot_timer timers[100] = {0};
+    struct ot_timer_heap heap = {0};
     assert_int_equal(ot_timer_heap_reserve(&heap, 100), OT_OK);
     struct ot_timer **before = heap.timers;
     for (int i = 0; i < 100; i++) ot_timer_heap_set(&heap, &timers[i], -i);
@@ -68,7 +73,12 @@ static void a_reserved_heap_does_not_move(void **state)
 
 /* --- the pool --- */
 
-struct counted { struct ot_task task; _Atomic int *count; sem_t *done; struct ot_exec *again_on; };
+struct counted {
+    struct ot_task task;
+    _Atomic int *count;
+    sem_t *done;
+    struct ot_exec *again_on;
+};
 
 static void run_counted(struct ot_task *task)
 {
@@ -95,7 +105,7 @@ static void a_pool_runs_every_task_once(void **state)
     struct ot_exec_pool *pool;
     assert_int_equal(ot_exec_pool_start("io", 4, &pool), OT_OK);
     for (int i = 0; i < COUNT; i++) {
-        tasks[i] = (struct counted){ .task.run = run_counted, .count = &count, .done = &done };
+        tasks[i] = (struct counted){.task.run = run_counted, .count = &count, .done = &done};
         ot_exec_post(ot_exec_pool_exec(pool), &tasks[i].task);
     }
     for (int i = 0; i < COUNT; i++) wait_for(&done);
@@ -119,7 +129,7 @@ static void stopping_a_pool_runs_what_is_queued_and_what_that_posts(void **state
         assert_int_equal(ot_exec_pool_start("io", 3, &pool), OT_OK);
         struct ot_exec *exec = ot_exec_pool_exec(pool);
         for (int i = 0; i < COUNT; i++) {
-            tasks[i] = (struct counted){ .task.run = run_counted, .count = &count, .again_on = exec };
+            tasks[i] = (struct counted){.task.run = run_counted, .count = &count, .again_on = exec};
             ot_exec_post(exec, &tasks[i].task);
         }
         ot_exec_pool_stop(pool);
@@ -127,7 +137,10 @@ static void stopping_a_pool_runs_what_is_queued_and_what_that_posts(void **state
     }
 }
 
-struct gate { struct ot_task task; sem_t entered, open; };
+struct gate {
+    struct ot_task task;
+    sem_t entered, open;
+};
 
 static void run_gate(struct ot_task *task)
 {
@@ -149,12 +162,13 @@ static void a_pool_runs_tasks_side_by_side_and_counts_the_waiting(void **state)
         ot_exec_post(ot_exec_pool_exec(pool), &gates[i].task);
     }
     wait_for(&gates[0].entered);
-    wait_for(&gates[1].entered);                             /* both at once: neither gate is open */
+    wait_for(&gates[1].entered); /* both at once: neither gate is open */
     assert_int_equal(ot_exec_pool_queued(pool), 1);
     ot_exec_pool_busy_ratio(pool);
     const int64_t from_us = ot_clock_boot_us();
-    while (ot_clock_boot_us() - from_us < 2000) {}
-    assert_true(ot_exec_pool_busy_ratio(pool) > 0.9);        /* running counts before it has finished */
+    while (ot_clock_boot_us() - from_us < 2000) {
+    }
+    assert_true(ot_exec_pool_busy_ratio(pool) > 0.9); /* running counts before it has finished */
     for (int i = 0; i < 3; i++) sem_post(&gates[i].open);
     ot_exec_pool_stop(pool);
     for (int i = 0; i < 3; i++) {
@@ -163,11 +177,14 @@ static void a_pool_runs_tasks_side_by_side_and_counts_the_waiting(void **state)
     }
 }
 
-static void ignore_timer(struct ot_timer *timer) { (void)timer; }
+static void ignore_timer(struct ot_timer *timer)
+{
+    (void)timer;
+}
 
 static void set_timer_on_pool(void *arg)
 {
-    struct ot_timer timer = { .fired = ignore_timer };
+    struct ot_timer timer = {.fired = ignore_timer};
     ot_exec_timer_set(arg, &timer, 1);
 }
 
@@ -182,8 +199,17 @@ static void a_pool_has_no_timers(void **state)
 
 /* --- the thread --- */
 
-struct noted { struct ot_task task; uint64_t number; struct notes *notes; };
-struct notes { uint64_t last[4]; uint64_t count; pthread_t thread; bool disordered, elsewhere; };
+struct noted {
+    struct ot_task task;
+    uint64_t number;
+    struct notes *notes;
+};
+struct notes {
+    uint64_t last[4];
+    uint64_t count;
+    pthread_t thread;
+    bool disordered, elsewhere;
+};
 
 /* Plain fields: the sanitizer would see it if two ran at a time. */
 static void run_noted(struct ot_task *task)
@@ -197,7 +223,11 @@ static void run_noted(struct ot_task *task)
     notes->last[poster] = noted->number;
 }
 
-struct poster { struct ot_exec *exec; struct noted *tasks; int count; };
+struct poster {
+    struct ot_exec *exec;
+    struct noted *tasks;
+    int count;
+};
 
 static void *post_all(void *arg)
 {
@@ -211,14 +241,15 @@ static void a_thread_runs_one_task_at_a_time_in_the_order_posted(void **state)
     (void)state;
     enum { POSTERS = 4, COUNT = 2000 };
     static struct noted tasks[POSTERS][COUNT];
-    struct notes notes = { 0 };
+    struct notes notes = {0};
     struct ot_exec_thread *thread;
     assert_int_equal(ot_exec_thread_start("coordinator", &thread), OT_OK);
     pthread_t threads[POSTERS];
     struct poster posters[POSTERS];
     for (uint64_t p = 0; p < POSTERS; p++) {
-        for (uint64_t i = 0; i < COUNT; i++) tasks[p][i] = (struct noted){ .task.run = run_noted, .number = p << 32 | (i + 1), .notes = &notes };
-        posters[p] = (struct poster){ ot_exec_thread_exec(thread), tasks[p], COUNT };
+        for (uint64_t i = 0; i < COUNT; i++)
+            tasks[p][i] = (struct noted){.task.run = run_noted, .number = p << 32 | (i + 1), .notes = &notes};
+        posters[p] = (struct poster){ot_exec_thread_exec(thread), tasks[p], COUNT};
         assert_int_equal(pthread_create(&threads[p], NULL, post_all, &posters[p]), 0);
     }
     for (int p = 0; p < POSTERS; p++) pthread_join(threads[p], NULL);
@@ -246,24 +277,42 @@ static void note_fired(struct ot_timer *timer, int index)
     clock->order[clock->fired++] = index;
     if (index == 5) sem_post(&clock->done);
 }
-static void fired0(struct ot_timer *timer) { note_fired(timer, 0); }
-static void fired1(struct ot_timer *timer) { note_fired(timer, 1); }
-static void fired2(struct ot_timer *timer) { note_fired(timer, 2); }
-static void fired3(struct ot_timer *timer) { note_fired(timer, 3); }
-static void fired4(struct ot_timer *timer) { note_fired(timer, 4); }
-static void fired5(struct ot_timer *timer) { note_fired(timer, 5); }
+static void fired0(struct ot_timer *timer)
+{
+    note_fired(timer, 0);
+}
+static void fired1(struct ot_timer *timer)
+{
+    note_fired(timer, 1);
+}
+static void fired2(struct ot_timer *timer)
+{
+    note_fired(timer, 2);
+}
+static void fired3(struct ot_timer *timer)
+{
+    note_fired(timer, 3);
+}
+static void fired4(struct ot_timer *timer)
+{
+    note_fired(timer, 4);
+}
+static void fired5(struct ot_timer *timer)
+{
+    note_fired(timer, 5);
+}
 
 static void arm_six(struct ot_task *task)
 {
     struct clockwork *clock = OT_CONTAINER(task, struct clockwork, task);
-    void (*const fired[6])(struct ot_timer *timer) = { fired0, fired1, fired2, fired3, fired4, fired5 };
-    static const int64_t after_us[6] = { 3000, 1000, 2000, 500, -5, 4000 };
+    void (*const fired[6])(struct ot_timer * timer) = {fired0, fired1, fired2, fired3, fired4, fired5};
+    static const int64_t after_us[6] = {3000, 1000, 2000, 500, -5, 4000};
     const int64_t now_us = ot_exec_now_us(clock->exec);
     for (int i = 0; i < 6; i++) {
         clock->timers[i].fired = fired[i];
         ot_exec_timer_set(clock->exec, &clock->timers[i], now_us + after_us[i]);
     }
-    ot_exec_timer_set(clock->exec, &clock->timers[1], now_us + 3500);        /* moved behind 0 */
+    ot_exec_timer_set(clock->exec, &clock->timers[1], now_us + 3500); /* moved behind 0 */
     ot_exec_timer_cancel(clock->exec, &clock->timers[3]);
     ot_exec_timer_cancel(clock->exec, &clock->timers[3]);
 }
@@ -271,8 +320,8 @@ static void arm_six(struct ot_task *task)
 static void timers_fire_in_order_and_never_early(void **state)
 {
     (void)state;
-    static const int want[] = { 4, 2, 0, 1, 5 };
-    struct clockwork clock = { .task.run = arm_six };
+    static const int want[] = {4, 2, 0, 1, 5};
+    struct clockwork clock = {.task.run = arm_six};
     struct ot_exec_thread *thread;
     sem_init(&clock.done, 0, 0);
     assert_int_equal(ot_exec_thread_start("timers", &thread), OT_OK);
@@ -287,7 +336,13 @@ static void timers_fire_in_order_and_never_early(void **state)
 }
 
 /* A timer that is always due again must not keep tasks from their turn. */
-struct greedy { struct ot_timer timer; struct ot_task arm, stop; struct ot_exec *exec; int fired; sem_t done; };
+struct greedy {
+    struct ot_timer timer;
+    struct ot_task arm, stop;
+    struct ot_exec *exec;
+    int fired;
+    sem_t done;
+};
 
 static void fire_again(struct ot_timer *timer)
 {
@@ -312,7 +367,7 @@ static void stop_greedy(struct ot_task *task)
 static void a_timer_that_is_always_due_leaves_tasks_their_turn(void **state)
 {
     (void)state;
-    struct greedy greedy = { .timer.fired = fire_again, .arm.run = arm_greedy, .stop.run = stop_greedy };
+    struct greedy greedy = {.timer.fired = fire_again, .arm.run = arm_greedy, .stop.run = stop_greedy};
     struct ot_exec_thread *thread;
     sem_init(&greedy.done, 0, 0);
     assert_int_equal(ot_exec_thread_start("greedy", &thread), OT_OK);
@@ -324,7 +379,10 @@ static void a_timer_that_is_always_due_leaves_tasks_their_turn(void **state)
     sem_destroy(&greedy.done);
 }
 
-static void set_timer_from_outside(void *arg) { set_timer_on_pool(arg); }
+static void set_timer_from_outside(void *arg)
+{
+    set_timer_on_pool(arg);
+}
 
 static void timers_are_set_on_their_own_thread_only(void **state)
 {
@@ -346,7 +404,7 @@ static void a_stopping_thread_runs_what_is_queued_and_what_that_posts(void **sta
         assert_int_equal(ot_exec_thread_start("stop", &thread), OT_OK);
         struct ot_exec *exec = ot_exec_thread_exec(thread);
         for (int i = 0; i < COUNT; i++) {
-            tasks[i] = (struct counted){ .task.run = run_counted, .count = &count, .again_on = exec };
+            tasks[i] = (struct counted){.task.run = run_counted, .count = &count, .again_on = exec};
             ot_exec_post(exec, &tasks[i].task);
         }
         ot_exec_thread_stop(thread);

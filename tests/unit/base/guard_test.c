@@ -1,7 +1,8 @@
 #include "testing.h"
+
+#include "base/io.h"
 #include <pthread.h>
 #include <sys/mman.h>
-#include "base/io.h"
 
 enum { PAGE = 4096 };
 
@@ -25,7 +26,7 @@ static void a_copy_from_or_to_a_file_that_was_cut_is_an_error(void **state)
     int fd;
     uint8_t *map = map_over_cut_file(&fd), data[2 * PAGE];
     ot_guard_install();
-    for (int i = 0; i < 3; i++) {                            /* again: the handler is still there and nothing is left blocked */
+    for (int i = 0; i < 3; i++) { /* again: the handler is still there and nothing is left blocked */
         assert_int_equal(ot_guarded_copy(data, map, PAGE), OT_OK);
         assert_int_equal(data[PAGE - 1], 7);
         assert_int_equal(ot_guarded_copy(data, map, 2 * PAGE), OT_ERR_IO);
@@ -72,7 +73,7 @@ static void any_other_fault_still_ends_the_process(void **state)
     const pid_t child = fork();
     if (child == 0) {
         if (freopen("/dev/null", "w", stderr) == NULL) _exit(3);
-        signal(SIGBUS, SIG_DFL);                             /* not the test program's own handler */
+        signal(SIGBUS, SIG_DFL); /* not the test program's own handler */
         ot_guard_install();
         _exit(*(volatile uint8_t *)(map + PAGE));
     }
@@ -82,5 +83,5 @@ static void any_other_fault_still_ends_the_process(void **state)
     close(fd);
 }
 
-TEST_MAIN(cmocka_unit_test(any_other_fault_still_ends_the_process), cmocka_unit_test(a_copy_from_or_to_a_file_that_was_cut_is_an_error),
-    cmocka_unit_test(threads_fault_each_for_itself))
+TEST_MAIN(cmocka_unit_test(any_other_fault_still_ends_the_process),
+    cmocka_unit_test(a_copy_from_or_to_a_file_that_was_cut_is_an_error), cmocka_unit_test(threads_fault_each_for_itself))

@@ -1,4 +1,5 @@
 #include "testing.h"
+
 #include "base/hist.h"
 #include "base/util.h"
 
@@ -8,7 +9,7 @@ static uint64_t one(int64_t us)
 {
     memset(&hist, 0, sizeof(hist));
     ot_hist_record(&hist, us);
-    ot_hist_record(&hist, INT64_C(1) << 40);                 /* so that the largest seen does not help */
+    ot_hist_record(&hist, INT64_C(1) << 40); /* so that the largest seen does not help */
     return ot_hist_quantile_us(&hist, 0.5);
 }
 
@@ -22,7 +23,7 @@ static void a_quantile_is_at_most_five_percent_too_high_and_never_too_low(void *
         const int64_t us = (int64_t)ot_rng_below(&rng, (uint64_t)1 << (1 + ot_rng_below(&rng, 30)));
         assert_in_range(one(us), us, us + us / 20);
     }
-    assert_in_range(one(1000000000), 1000000000, 1050000000);        /* 1000 s */
+    assert_in_range(one(1000000000), 1000000000, 1050000000); /* 1000 s */
 }
 
 static void edges_of_octaves_are_kept(void **state)
@@ -44,7 +45,7 @@ static void quantiles_of_a_known_set(void **state)
     for (int64_t us = 1; us <= 1000; us++) ot_hist_record(&hist, us);
     assert_in_range(ot_hist_quantile_us(&hist, 0.5), 500, 525);
     assert_in_range(ot_hist_quantile_us(&hist, 0.99), 990, 1000);
-    assert_int_equal(ot_hist_quantile_us(&hist, 1.0), 1000);         /* not above the largest seen */
+    assert_int_equal(ot_hist_quantile_us(&hist, 1.0), 1000); /* not above the largest seen */
     assert_int_equal(ot_hist_quantile_us(&hist, 0.0), 1);
     assert_int_equal(ot_hist_quantile_us(&hist, 2.0), 1000);
     assert_int_equal(hist.count, 1000);
@@ -66,7 +67,7 @@ static void what_is_beyond_all_buckets_still_counts(void **state)
 static void counts_below_bounds_rise_and_agree_in_one_pass(void **state)
 {
     (void)state;
-    static const uint64_t bounds[] = { 0, 10, 31, 32, 100, 5000, 1000000, UINT64_MAX };
+    static const uint64_t bounds[] = {0, 10, 31, 32, 100, 5000, 1000000, UINT64_MAX};
     uint64_t counts[OT_ARRAY_COUNT(bounds)];
     struct ot_rng rng;
     ot_rng_seed(&rng, 9);
@@ -95,6 +96,7 @@ static void a_merge_is_as_if_all_had_been_recorded_in_one(void **state)
     assert_int_equal(hist.max_us, both.max_us);
 }
 
-TEST_MAIN(cmocka_unit_test(a_quantile_is_at_most_five_percent_too_high_and_never_too_low), cmocka_unit_test(edges_of_octaves_are_kept),
-    cmocka_unit_test(quantiles_of_a_known_set), cmocka_unit_test(what_is_beyond_all_buckets_still_counts),
-    cmocka_unit_test(counts_below_bounds_rise_and_agree_in_one_pass), cmocka_unit_test(a_merge_is_as_if_all_had_been_recorded_in_one))
+TEST_MAIN(cmocka_unit_test(a_quantile_is_at_most_five_percent_too_high_and_never_too_low),
+    cmocka_unit_test(edges_of_octaves_are_kept), cmocka_unit_test(quantiles_of_a_known_set),
+    cmocka_unit_test(what_is_beyond_all_buckets_still_counts), cmocka_unit_test(counts_below_bounds_rise_and_agree_in_one_pass),
+    cmocka_unit_test(a_merge_is_as_if_all_had_been_recorded_in_one))

@@ -1,5 +1,6 @@
 /* The failing disk itself, and the shorthands of base/io.h on it: every call is made to fail once, and to come short once. */
 #include "testing.h"
+
 #include "base/io_fault.h"
 
 static char dir[200], path[300], temporary[310];
@@ -27,11 +28,11 @@ static void a_replaced_file_is_the_old_or_the_new_one_whatever_fails(void **stat
         if (!fault.fired) {
             assert_int_equal(err, OT_OK);
             read_back("newer");
-            assert_int_equal(n, 6);                          /* open, write, fdatasync, rename, sync of the folder */
+            assert_int_equal(n, 6); /* open, write, fdatasync, rename, sync of the folder */
             break;
         }
         assert_int_equal(err, OT_ERR_NO_SPACE);
-        read_back(n < 5 ? "old" : "newer");                  /* after the rename it is only not known to last */
+        read_back(n < 5 ? "old" : "newer"); /* after the rename it is only not known to last */
         assert_int_equal(ot_io_real()->ops->stat(ot_io_real(), temporary, &stat), OT_ERR_NOT_FOUND);
     }
 }
@@ -87,7 +88,8 @@ static void a_failed_read_of_a_file_leaks_nothing(void **state)
     }
 }
 
-static enum ot_err write_nothing(struct ot_io *io, int fd, const struct iovec *iov, int iov_count, uint64_t pos, size_t *written_out)
+static enum ot_err write_nothing(
+    struct ot_io *io, int fd, const struct iovec *iov, int iov_count, uint64_t pos, size_t *written_out)
 {
     (void)io, (void)fd, (void)iov, (void)iov_count, (void)pos;
     *written_out = 0;
@@ -97,8 +99,8 @@ static enum ot_err write_nothing(struct ot_io *io, int fd, const struct iovec *i
 static void a_file_that_takes_nothing_is_an_error_not_a_loop(void **state)
 {
     (void)state;
-    const struct ot_io_ops ops = { .pwritev = write_nothing };
-    struct ot_io dull = { &ops };
+    const struct ot_io_ops ops = {.pwritev = write_nothing};
+    struct ot_io dull = {&ops};
     assert_int_equal(ot_io_write_all(&dull, 3, "x", 1, 0), OT_ERR_IO);
 }
 
@@ -137,7 +139,10 @@ static void the_nth_call_of_a_kind_fails_and_only_that(void **state)
     assert_string_equal(ot_io_call_name(OT_IO_CALL_LOCK), "lock");
 }
 
-static void ignore_entry(void *arg, const struct ot_io_entry *entry) { (void)arg, (void)entry; }
+static void ignore_entry(void *arg, const struct ot_io_entry *entry)
+{
+    (void)arg, (void)entry;
+}
 
 /* Each kind by itself, so that no function of the table is forgotten or miswired. */
 static enum ot_err call(enum ot_io_call kind, int fd)
@@ -145,7 +150,7 @@ static enum ot_err call(enum ot_io_call kind, int fd)
     struct ot_io *io = &fault.io;
     struct ot_io_stat stat;
     struct ot_io_space space;
-    const struct iovec iov = { .iov_base = "x", .iov_len = 1 };
+    const struct iovec iov = {.iov_base = "x", .iov_len = 1};
     int other = -1;
     char byte;
     size_t count;
@@ -179,9 +184,9 @@ static enum ot_err call(enum ot_io_call kind, int fd)
 static void every_kind_of_call_can_be_made_to_fail(void **state)
 {
     (void)state;
-    static const enum ot_io_call order[] = { OT_IO_CALL_OPEN, OT_IO_CALL_PWRITEV, OT_IO_CALL_PREAD, OT_IO_CALL_FDATASYNC, OT_IO_CALL_SYNC_DIR,
-        OT_IO_CALL_TRUNCATE, OT_IO_CALL_FSTAT, OT_IO_CALL_STAT, OT_IO_CALL_RENAME, OT_IO_CALL_MKDIR, OT_IO_CALL_RMDIR, OT_IO_CALL_LIST,
-        OT_IO_CALL_SPACE, OT_IO_CALL_MAP, OT_IO_CALL_LOCK, OT_IO_CALL_UNLINK };
+    static const enum ot_io_call order[] = {OT_IO_CALL_OPEN, OT_IO_CALL_PWRITEV, OT_IO_CALL_PREAD, OT_IO_CALL_FDATASYNC,
+        OT_IO_CALL_SYNC_DIR, OT_IO_CALL_TRUNCATE, OT_IO_CALL_FSTAT, OT_IO_CALL_STAT, OT_IO_CALL_RENAME, OT_IO_CALL_MKDIR,
+        OT_IO_CALL_RMDIR, OT_IO_CALL_LIST, OT_IO_CALL_SPACE, OT_IO_CALL_MAP, OT_IO_CALL_LOCK, OT_IO_CALL_UNLINK};
     int fd = -1;
     ot_io_fault_init(&fault, ot_io_real());
     assert_int_equal(fault.io.ops->open(&fault.io, path, OT_IO_WRITE | OT_IO_CREATE, &fd), OT_OK);
@@ -189,7 +194,7 @@ static void every_kind_of_call_can_be_made_to_fail(void **state)
         ot_io_fault_at(&fault, order[i], 1, OT_ERR_BUSY);
         assert_int_equal(call(order[i], fd), OT_ERR_BUSY);
         assert_true(fault.fired);
-        assert_int_equal(call(order[i], fd), OT_OK);         /* and what it passes on is the same call */
+        assert_int_equal(call(order[i], fd), OT_OK); /* and what it passes on is the same call */
         assert_int_equal(fault.counts[order[i]], order[i] == OT_IO_CALL_OPEN ? 3 : 2);
     }
     ot_io_fault_at(&fault, OT_IO_CALL_PREALLOCATE, 1, OT_ERR_BUSY);
@@ -207,14 +212,21 @@ static int setup(void **state)
     snprintf(temporary, sizeof(temporary), "%s.tmp", path);
     return 0;
 }
-static int teardown(void **state) { return (void)state, temp_dir_remove(dir), 0; }
+static int teardown(void **state)
+{
+    return (void)state, temp_dir_remove(dir), 0;
+}
 
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(a_replaced_file_is_the_old_or_the_new_one_whatever_fails), TEST(without_sync_nothing_is_synced), TEST(short_reads_and_writes_are_carried_on),
-        TEST(a_failed_read_of_a_file_leaks_nothing), TEST(a_file_that_takes_nothing_is_an_error_not_a_loop), TEST(the_nth_call_of_a_kind_fails_and_only_that),
+        TEST(a_replaced_file_is_the_old_or_the_new_one_whatever_fails),
+        TEST(without_sync_nothing_is_synced),
+        TEST(short_reads_and_writes_are_carried_on),
+        TEST(a_failed_read_of_a_file_leaks_nothing),
+        TEST(a_file_that_takes_nothing_is_an_error_not_a_loop),
+        TEST(the_nth_call_of_a_kind_fails_and_only_that),
         TEST(every_kind_of_call_can_be_made_to_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

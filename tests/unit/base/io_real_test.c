@@ -1,11 +1,12 @@
 #include "testing.h"
+
+#include "base/io.h"
+#include "base/log.h"
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include "base/io.h"
-#include "base/log.h"
 
 static struct ot_io *io;
 static char dir[200];
@@ -33,7 +34,7 @@ static void what_is_written_is_read_where_it_was_put(void **state)
     const int fd = open_new("log");
     char back[16] = "";
     size_t count = 0;
-    const struct iovec iov[2] = { { .iov_base = "abc", .iov_len = 3 }, { .iov_base = "defg", .iov_len = 4 } };
+    const struct iovec iov[2] = {{.iov_base = "abc", .iov_len = 3}, {.iov_base = "defg", .iov_len = 4}};
     assert_int_equal(io->ops->pwritev(io, fd, iov, 2, 10, &count), OT_OK);
     assert_int_equal(count, 7);
     assert_int_equal(io->ops->pread(io, fd, back, sizeof(back), 9, &count), OT_OK);
@@ -60,7 +61,7 @@ static void more_pieces_than_the_kernel_takes_are_a_short_write(void **state)
     (void)state;
     enum { COUNT = 1500 };
     static struct iovec iov[COUNT];
-    for (int i = 0; i < COUNT; i++) iov[i] = (struct iovec){ .iov_base = "x", .iov_len = 1 };
+    for (int i = 0; i < COUNT; i++) iov[i] = (struct iovec){.iov_base = "x", .iov_len = 1};
     const int fd = open_new("pieces");
     size_t written = 0;
     assert_int_equal(io->ops->pwritev(io, fd, iov, COUNT, 0, &written), OT_OK);
@@ -81,7 +82,7 @@ static void open_means_what_its_flags_say(void **state)
     assert_int_equal(io->ops->open(io, at("here"), OT_IO_WRITE | OT_IO_CREATE | OT_IO_EXCLUSIVE, &fd), OT_ERR_EXISTS);
     assert_int_equal(io->ops->open(io, at("here"), OT_IO_READ, &fd), OT_OK);
     size_t count;
-    const struct iovec iov = { .iov_base = "x", .iov_len = 1 };
+    const struct iovec iov = {.iov_base = "x", .iov_len = 1};
     assert_int_equal(io->ops->pwritev(io, fd, &iov, 1, 0, &count), OT_ERR_IO);
     io->ops->close(io, fd);
     assert_int_equal(io->ops->open(io, at("here"), OT_IO_WRITE | OT_IO_TRUNCATE, &fd), OT_OK);
@@ -97,25 +98,30 @@ static void a_full_device_has_no_space(void **state)
     int fd = -1;
     if (io->ops->open(io, "/dev/full", OT_IO_WRITE, &fd) != OT_OK) skip();
     size_t count;
-    const struct iovec iov = { .iov_base = "x", .iov_len = 1 };
+    const struct iovec iov = {.iov_base = "x", .iov_len = 1};
     assert_int_equal(io->ops->pwritev(io, fd, &iov, 1, 0, &count), OT_ERR_NO_SPACE);
     io->ops->close(io, fd);
 }
 
-struct listing { int files, dirs; bool dots; };
+struct listing {
+    int files, dirs;
+    bool dots;
+};
 
 static void count_entry(void *arg, const struct ot_io_entry *entry)
 {
     struct listing *listing = arg;
-    if (entry->is_dir) listing->dirs++;
-    else listing->files++;
+    if (entry->is_dir)
+        listing->dirs++;
+    else
+        listing->files++;
     listing->dots |= entry->name[0] == '.';
 }
 
 static void folders_are_made_listed_renamed_and_removed(void **state)
 {
     (void)state;
-    struct listing listing = { 0 };
+    struct listing listing = {0};
     assert_int_equal(io->ops->mkdir(io, at("d")), OT_OK);
     assert_int_equal(io->ops->mkdir(io, at("d")), OT_ERR_EXISTS);
     assert_int_equal(io->ops->mkdir(io, at("d/sub")), OT_OK);
@@ -124,10 +130,10 @@ static void folders_are_made_listed_renamed_and_removed(void **state)
     assert_int_equal(symlink("sub", at("d/link")), 0);
     assert_int_equal(io->ops->list(io, at("d"), count_entry, &listing), OT_OK);
     assert_int_equal(listing.files, 2);
-    assert_int_equal(listing.dirs, 2);                       /* the link leads to a folder */
+    assert_int_equal(listing.dirs, 2); /* the link leads to a folder */
     assert_false(listing.dots);
     assert_int_equal(io->ops->list(io, at("none"), count_entry, &listing), OT_ERR_NOT_FOUND);
-    assert_int_equal(io->ops->rmdir(io, at("d")), OT_ERR_EXISTS);    /* not empty */
+    assert_int_equal(io->ops->rmdir(io, at("d")), OT_ERR_EXISTS); /* not empty */
     assert_int_equal(io->ops->rename(io, at("d/a"), at("d/b")), OT_OK);
     assert_int_equal(io->ops->rename(io, at("d/a"), at("d/b")), OT_ERR_NOT_FOUND);
     assert_int_equal(io->ops->unlink(io, at("d/b")), OT_OK);
@@ -151,7 +157,7 @@ static void preallocation_keeps_the_size_when_asked(void **state)
     const int fd = open_new("pre");
     struct ot_io_stat stat;
     assert_int_equal(ot_io_write_all(io, fd, "abc", 3, 0), OT_OK);
-    if (io->ops->preallocate(io, fd, 0, 1 << 20, true) != OT_OK) skip();     /* a file system without fallocate */
+    if (io->ops->preallocate(io, fd, 0, 1 << 20, true) != OT_OK) skip(); /* a file system without fallocate */
     assert_int_equal(io->ops->fstat(io, fd, &stat), OT_OK);
     assert_int_equal(stat.bytes, 3);
     assert_true(allocated_bytes(fd) >= 1 << 20);
@@ -164,7 +170,7 @@ static void preallocation_keeps_the_size_when_asked(void **state)
 static void space_is_told(void **state)
 {
     (void)state;
-    struct ot_io_space space = { 0 };
+    struct ot_io_space space = {0};
     assert_int_equal(io->ops->space(io, dir, &space), OT_OK);
     assert_true(space.total_bytes > 0 && space.free_bytes <= space.total_bytes);
     assert_int_equal(io->ops->space(io, at("none"), &space), OT_ERR_NOT_FOUND);
@@ -201,11 +207,11 @@ static void a_written_range_is_cached_and_a_hole_is_not(void **state)
         assert_true(ot_io_real_is_cached_with(fd, 100, 5000, method));
         assert_true(ot_io_real_is_cached_with(fd, 0, 0, method));
         assert_false(ot_io_real_is_cached_with(fd, 1 << 20, 4096, method));
-        assert_false(ot_io_real_is_cached_with(fd, 4096, (3 << 20) + 1, method));      /* begins cached */
+        assert_false(ot_io_real_is_cached_with(fd, 4096, (3 << 20) + 1, method)); /* begins cached */
     }
     assert_true(io->ops->is_cached(io, fd, 0, 8192));
     assert_int_equal(io->ops->fdatasync(io, fd), OT_OK);
-    io->ops->drop_cache(io, fd, 0, 8192);                    /* advice: it may stay, but both methods see the same */
+    io->ops->drop_cache(io, fd, 0, 8192); /* advice: it may stay, but both methods see the same */
     assert_int_equal(ot_io_real_is_cached_with(fd, 0, 8192, true), ot_io_real_is_cached_with(fd, 0, 8192, false));
     io->ops->close(io, fd);
 }
@@ -219,14 +225,14 @@ static void a_lock_is_held_against_this_and_other_processes(void **state)
     assert_int_equal(second, -1);
     pid_t child = fork();
     if (child == 0) {
-        close(first);                                        /* the lock is of the open file, which the parent still has */
+        close(first); /* the lock is of the open file, which the parent still has */
         _exit(io->ops->lock(io, at(".lock"), &second) == OT_ERR_LOCKED ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     child = fork();
-    if (child == 0) {                                        /* as Kafka's broker takes it */
-        struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    if (child == 0) { /* as Kafka's broker takes it */
+        struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
         const int fd = open(at(".lock"), O_RDWR);
         _exit(fcntl(fd, F_SETLK, &whole) != 0 ? 0 : 1);
     }
@@ -242,7 +248,7 @@ static int on_a_full_file_system(void)
 {
     char map[40];
     snprintf(map, sizeof(map), "0 %u 1", getuid());
-    if (unshare(CLONE_NEWNS) != 0) {                         /* not root: then root of a user namespace */
+    if (unshare(CLONE_NEWNS) != 0) { /* not root: then root of a user namespace */
         if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return 77;
         const int fd = open("/proc/self/uid_map", O_WRONLY);
         if (fd < 0 || write(fd, map, strlen(map)) < 0) return 77;
@@ -251,7 +257,7 @@ static int on_a_full_file_system(void)
     if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) return 77;
     if (mount("small", dir, "tmpfs", 0, "size=256k") != 0) return 77;
     int fd = -1;
-    char data[8192] = { 1 };
+    char data[8192] = {1};
     struct ot_io_stat stat;
     if (io->ops->open(io, at("log"), OT_IO_WRITE | OT_IO_CREATE, &fd) != OT_OK) return 1;
     if (ot_io_write_all(io, fd, data, sizeof(data), 0) != OT_OK) return 2;
@@ -264,7 +270,9 @@ static int on_a_full_file_system(void)
     for (; err == OT_OK && pos < 1 << 20; pos += sizeof(data)) err = ot_io_write_all(io, fd, data, sizeof(data), pos);
     if (err != OT_ERR_NO_SPACE) return 6;
     if (ot_io_replace_file(io, at("checkpoint"), data, sizeof(data), true) != OT_ERR_NO_SPACE) return 7;
-    if (io->ops->stat(io, at("checkpoint"), &stat) != OT_ERR_NOT_FOUND || io->ops->stat(io, at("checkpoint.tmp"), &stat) != OT_ERR_NOT_FOUND) return 8;
+    if (io->ops->stat(io, at("checkpoint"), &stat) != OT_ERR_NOT_FOUND ||
+        io->ops->stat(io, at("checkpoint.tmp"), &stat) != OT_ERR_NOT_FOUND)
+        return 8;
     return 0;
 }
 
@@ -289,14 +297,14 @@ static void a_failure_is_logged_with_path_and_errno_once(void **state)
     ot_log_setup(OT_LOG_INFO, OT_LOG_TEXT, log_fd);
     const int fd = open_new("not a folder");
     io->ops->close(io, fd);
-    struct listing listing = { 0 };
+    struct listing listing = {0};
     for (int i = 0; i < 3; i++) assert_int_equal(io->ops->list(io, at("not a folder"), count_entry, &listing), OT_ERR_IO);
     assert_int_equal(io->ops->list(io, at("absent"), count_entry, &listing), OT_ERR_NOT_FOUND);
     char text[2000] = "";
     assert_true(pread(log_fd, text, sizeof(text) - 1, 0) > 0);
     assert_non_null(strstr(text, "ERROR disk io_failed call=opendir path=\""));
     assert_non_null(strstr(text, "/not a folder\" errno=ENOTDIR error=IO\n"));
-    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);       /* one line */
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1); /* one line */
     ot_log_setup(OT_LOG_INFO, OT_LOG_TEXT, 2);
     close(log_fd);
 }
@@ -320,7 +328,7 @@ static void small_files_are_read_whole_within_their_bound(void **state)
     free(data);
     assert_int_equal(ot_io_read_file(io, at("small"), sizeof(big) - 1, &data, &bytes), OT_ERR_TOO_LARGE);
     assert_int_equal(ot_io_read_file(io, at("absent"), 100, &data, &bytes), OT_ERR_NOT_FOUND);
-    assert_int_equal(ot_io_read_file(io, "/proc/self/status", 100000, &data, NULL), OT_OK);     /* says it is empty */
+    assert_int_equal(ot_io_read_file(io, "/proc/self/status", 100000, &data, NULL), OT_OK); /* says it is empty */
     assert_true(strlen(data) > 300);
     free(data);
     assert_int_equal(ot_io_read_file(io, "/proc/self/status", 20, &data, NULL), OT_ERR_TOO_LARGE);
@@ -336,17 +344,27 @@ static int setup(void **state)
     ot_log_set_level(NULL, OT_LOG_ERROR);
     return 0;
 }
-static int teardown(void **state) { return (void)state, temp_dir_remove(dir), 0; }
+static int teardown(void **state)
+{
+    return (void)state, temp_dir_remove(dir), 0;
+}
 
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(what_is_written_is_read_where_it_was_put), TEST(more_pieces_than_the_kernel_takes_are_a_short_write),
-        TEST(open_means_what_its_flags_say), TEST(a_full_device_has_no_space), TEST(folders_are_made_listed_renamed_and_removed),
-        TEST(preallocation_keeps_the_size_when_asked), TEST(space_is_told), TEST(a_map_is_the_file),
-        TEST(a_written_range_is_cached_and_a_hole_is_not), TEST(a_lock_is_held_against_this_and_other_processes),
-        TEST(on_a_full_file_system_nothing_is_left_half_done), TEST(a_failure_is_logged_with_path_and_errno_once),
+        TEST(what_is_written_is_read_where_it_was_put),
+        TEST(more_pieces_than_the_kernel_takes_are_a_short_write),
+        TEST(open_means_what_its_flags_say),
+        TEST(a_full_device_has_no_space),
+        TEST(folders_are_made_listed_renamed_and_removed),
+        TEST(preallocation_keeps_the_size_when_asked),
+        TEST(space_is_told),
+        TEST(a_map_is_the_file),
+        TEST(a_written_range_is_cached_and_a_hole_is_not),
+        TEST(a_lock_is_held_against_this_and_other_processes),
+        TEST(on_a_full_file_system_nothing_is_left_half_done),
+        TEST(a_failure_is_logged_with_path_and_errno_once),
         TEST(small_files_are_read_whole_within_their_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,10 @@
 #include "testing.h"
+
+#include "base/log.h"
 #include <jansson.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include "base/log.h"
 
 static int fd = -1;
 static char text[1 << 20];
@@ -50,7 +51,8 @@ static void a_json_line_has_the_same_fields(void **state)
     (void)state;
     char field[OT_LOG_FIELD_BYTES];
     ot_log_setup(OT_LOG_INFO, OT_LOG_JSON, fd);
-    ot_log(OT_LOG_ERROR, "disk", "io_failed", "path=%s bytes=%d ratio=%.2f ok=true id=%s plain=a-b free words", ot_log_field(field, "/a b\"\\\n\x01"), -12, 0.5, "\"12\"");
+    ot_log(OT_LOG_ERROR, "disk", "io_failed", "path=%s bytes=%d ratio=%.2f ok=true id=%s plain=a-b free words",
+        ot_log_field(field, "/a b\"\\\n\x01"), -12, 0.5, "\"12\"");
     json_t *object = json_line();
     assert_string_equal(json_string_value(json_object_get(object, "level")), "ERROR");
     assert_string_equal(json_string_value(json_object_get(object, "subsystem")), "disk");
@@ -69,7 +71,8 @@ static void a_json_line_has_the_same_fields(void **state)
 static void whatever_is_formatted_a_line_stays_one_line_and_json_stays_json(void **state)
 {
     (void)state;
-    static const char *const nasty[] = { "a=\"b", "a=b\"c\" d", "=x", "\"", "a=\"\\\"", "a=\n\r\t\x7f\x1b[31m", "a=\xff\xfe", "a==b", "a=\"x\"y\" b=1", "  a=1  b=2 ", "a=007", "a=-", "a=1.", "a=\"\\u12\" b", "a=\"\\q\"" };
+    static const char *const nasty[] = {"a=\"b", "a=b\"c\" d", "=x", "\"", "a=\"\\\"", "a=\n\r\t\x7f\x1b[31m", "a=\xff\xfe", "a==b",
+        "a=\"x\"y\" b=1", "  a=1  b=2 ", "a=007", "a=-", "a=1.", "a=\"\\u12\" b", "a=\"\\q\""};
     for (size_t i = 0; i < OT_ARRAY_COUNT(nasty); i++) {
         char event[16];
         snprintf(event, sizeof(event), "nasty%zu", i);
@@ -106,9 +109,11 @@ static void an_endless_line_is_cut_and_still_valid(void **state)
 static void a_field_is_quoted_when_it_must_be(void **state)
 {
     (void)state;
-    static const struct { const char *value, *field; } rows[] = { { "orders", "orders" }, { "", "\"\"" }, { "a b", "\"a b\"" }, { "a=b", "\"a=b\"" },
-        { "say \"hi\"", "\"say \\\"hi\\\"\"" }, { "12", "\"12\"" }, { "1.5", "\"1.5\"" }, { "1.2.3", "1.2.3" }, { "-", "-" }, { "a\nb", "\"a\\nb\"" },
-        { "caf\xc3\xa9", "caf\xc3\xa9" }, { "\xff", "\"?\"" }, { NULL, "null" } };
+    static const struct {
+        const char *value, *field;
+    } rows[] = {{"orders", "orders"}, {"", "\"\""}, {"a b", "\"a b\""}, {"a=b", "\"a=b\""}, {"say \"hi\"", "\"say \\\"hi\\\"\""},
+        {"12", "\"12\""}, {"1.5", "\"1.5\""}, {"1.2.3", "1.2.3"}, {"-", "-"}, {"a\nb", "\"a\\nb\""}, {"caf\xc3\xa9", "caf\xc3\xa9"},
+        {"\xff", "\"?\""}, {NULL, "null"}};
     char field[OT_LOG_FIELD_BYTES];
     for (size_t i = 0; i < OT_ARRAY_COUNT(rows); i++) assert_string_equal(ot_log_field(field, rows[i].value), rows[i].field);
     assert_string_equal(ot_log_field_n(field, "abcdef", 3), "abc");
@@ -148,7 +153,7 @@ static void levels_are_of_all_or_of_one_subsystem(void **state)
     assert_int_equal(count_lines(written()), 1);
     ot_log_set_level(NULL, OT_LOG_DEBUG);
     assert_true(ot_log_enabled("engine", OT_LOG_DEBUG));
-    for (int i = 0; i < 50; i++) {                           /* more names than there is room for */
+    for (int i = 0; i < 50; i++) { /* more names than there is room for */
         char name[16];
         snprintf(name, sizeof(name), "s%d", i);
         ot_log_set_level(name, OT_LOG_TRACE);
@@ -169,14 +174,16 @@ static void repeats_collapse_to_a_count(void **state)
     int repeated = 0, shown = 0, sum = 0;
     for (const char *line = lines; *line != '\0'; line = strchr(line, '\n') + 1) {
         const char *count = strstr(line, " WARN network refused repeated=");
-        if (count != NULL && count < strchr(line, '\n')) repeated++, sum += atoi(strchr(count, '=') + 1);
-        else shown++;
+        if (count != NULL && count < strchr(line, '\n'))
+            repeated++, sum += atoi(strchr(count, '=') + 1);
+        else
+            shown++;
     }
     assert_true(repeated >= 1);
-    assert_int_equal(shown + sum, 500);                      /* none is lost, even if the second passed meanwhile */
+    assert_int_equal(shown + sum, 500); /* none is lost, even if the second passed meanwhile */
     assert_in_range(shown, 10, 100);
     ot_log(OT_LOG_WARN, "network", "other", "%s", "n=1");
-    assert_int_equal(count_lines(written()), 1);             /* another event is not held back */
+    assert_int_equal(count_lines(written()), 1); /* another event is not held back */
     ot_log_flush();
     assert_int_equal(count_lines(written()), 0);
 }
@@ -202,7 +209,8 @@ static void under_the_journal_a_line_has_its_priority_and_no_time(void **state)
 
 static void *log_much(void *arg)
 {
-    for (int i = 0; i < 300; i++) ot_log(OT_LOG_INFO, "threads", (const char *)arg, "n=%d text=%s", i, "abcdefghijklmnopqrstuvwxyz");
+    for (int i = 0; i < 300; i++)
+        ot_log(OT_LOG_INFO, "threads", (const char *)arg, "n=%d text=%s", i, "abcdefghijklmnopqrstuvwxyz");
     return NULL;
 }
 
@@ -218,7 +226,7 @@ static void *change_levels(void *arg)
 static void lines_of_threads_do_not_mix(void **state)
 {
     (void)state;
-    static const char *const events[] = { "one", "two", "three" };
+    static const char *const events[] = {"one", "two", "three"};
     pthread_t threads[4];
     for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&threads[i], NULL, log_much, (void *)(uintptr_t)events[i]), 0);
     assert_int_equal(pthread_create(&threads[3], NULL, change_levels, NULL), 0);
@@ -251,10 +259,16 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(a_text_line_has_time_level_subsystem_event_and_fields), TEST(a_json_line_has_the_same_fields),
-        TEST(whatever_is_formatted_a_line_stays_one_line_and_json_stays_json), TEST(an_endless_line_is_cut_and_still_valid),
-        TEST(a_field_is_quoted_when_it_must_be), TEST(a_long_field_is_cut_between_characters), TEST(levels_are_of_all_or_of_one_subsystem),
-        TEST(repeats_collapse_to_a_count), TEST(under_the_journal_a_line_has_its_priority_and_no_time), TEST(lines_of_threads_do_not_mix),
+        TEST(a_text_line_has_time_level_subsystem_event_and_fields),
+        TEST(a_json_line_has_the_same_fields),
+        TEST(whatever_is_formatted_a_line_stays_one_line_and_json_stays_json),
+        TEST(an_endless_line_is_cut_and_still_valid),
+        TEST(a_field_is_quoted_when_it_must_be),
+        TEST(a_long_field_is_cut_between_characters),
+        TEST(levels_are_of_all_or_of_one_subsystem),
+        TEST(repeats_collapse_to_a_count),
+        TEST(under_the_journal_a_line_has_its_priority_and_no_time),
+        TEST(lines_of_threads_do_not_mix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

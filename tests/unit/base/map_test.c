@@ -1,4 +1,5 @@
 #include "testing.h"
+
 #include "base/map.h"
 #include "base/util.h"
 
@@ -36,7 +37,7 @@ static void order_is_of_insertion_until_something_is_removed(void **state)
     for (uint32_t i = 0; i < 100; i++) assert_ptr_equal(map.entries[i].value, &values[i]);
     const uint32_t ten = 10;
     ot_map_remove(&map, &ten, sizeof(ten));
-    assert_ptr_equal(map.entries[10].value, &values[99]);    /* the last one takes the place */
+    assert_ptr_equal(map.entries[10].value, &values[99]); /* the last one takes the place */
     assert_int_equal(map.count, 99);
     ot_map_free(&map);
 }
@@ -71,5 +72,6 @@ static void it_agrees_with_an_array_over_many_random_steps(void **state)
     ot_map_free(&map);
 }
 
-TEST_MAIN(cmocka_unit_test(what_is_put_is_got_replaced_and_removed), cmocka_unit_test(order_is_of_insertion_until_something_is_removed),
+TEST_MAIN(cmocka_unit_test(what_is_put_is_got_replaced_and_removed),
+    cmocka_unit_test(order_is_of_insertion_until_something_is_removed),
     cmocka_unit_test(it_agrees_with_an_array_over_many_random_steps))

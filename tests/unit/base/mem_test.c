@@ -1,10 +1,11 @@
 #include "testing.h"
+
+#include "base/mem.h"
+#include "base/os.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/stat.h>
-#include "base/mem.h"
-#include "base/os.h"
 
 static char dir[200], paths[3][300];
 static struct ot_os_files files;
@@ -54,7 +55,7 @@ static void the_smallest_limit_on_the_way_to_the_root_counts(void **state)
     limit_is(UINT64_C(2) << 30, "cgroup v2");
     put("sys/system.slice/ottla.service/memory.max", "1073741824\n");
     limit_is(UINT64_C(1) << 30, "cgroup v2");
-    put("sys/memory.max", "536870912\n");                    /* the root of a container's own view */
+    put("sys/memory.max", "536870912\n"); /* the root of a container's own view */
     limit_is(UINT64_C(512) << 20, "cgroup v2");
     put("sys/system.slice/ottla.service/memory.high", "268435456\n");
     limit_is(UINT64_C(256) << 20, "cgroup v2");
@@ -74,7 +75,7 @@ static void version_one_names_its_controllers_and_says_none_with_a_huge_number(v
     limit_is(UINT64_C(4) << 30, "cgroup v1");
     put("sys/memory/docker/abc/memory.limit_in_bytes", "104857600\n");
     limit_is(UINT64_C(100) << 20, "cgroup v1");
-    put("sys/unified/x/memory.max", "52428800\n");           /* mixed hierarchies */
+    put("sys/unified/x/memory.max", "52428800\n"); /* mixed hierarchies */
     limit_is(UINT64_C(50) << 20, "cgroup v2");
 }
 
@@ -110,7 +111,7 @@ static void cpus_are_bounded_by_the_quota(void **state)
     assert_true(ot_os_cpu_count(&ot_os_files_real) >= 1);
 }
 
-static const struct ot_mem_spec specs[] = { { "a", 100, 1000, 50000, "" }, { "b", 500, 0, UINT64_MAX, "" } };
+static const struct ot_mem_spec specs[] = {{"a", 100, 1000, 50000, ""}, {"b", 500, 0, UINT64_MAX, ""}};
 
 static void caps_are_shares_within_their_bounds(void **state)
 {
@@ -123,10 +124,10 @@ static void caps_are_shares_within_their_bounds(void **state)
     assert_int_equal(budget.over_bytes, 0);
     ot_mem_budget_free(&budget);
     assert_int_equal(ot_mem_budget_init(&budget, 5000, specs, 2, NULL, 0), OT_OK);
-    assert_int_equal(budget.pools[0].cap_bytes, 1000);       /* its minimum */
+    assert_int_equal(budget.pools[0].cap_bytes, 1000); /* its minimum */
     ot_mem_budget_free(&budget);
     assert_int_equal(ot_mem_budget_init(&budget, 10000000, specs, 2, NULL, 0), OT_OK);
-    assert_int_equal(budget.pools[0].cap_bytes, 50000);      /* its maximum */
+    assert_int_equal(budget.pools[0].cap_bytes, 50000); /* its maximum */
     ot_mem_budget_free(&budget);
 }
 
@@ -134,7 +135,7 @@ static void an_override_wins_and_what_exceeds_the_limit_is_told(void **state)
 {
     (void)state;
     struct ot_mem_budget budget;
-    const struct ot_mem_override good[] = { { "a", 90000 }, { "b", 0 } }, bad[] = { { "zzz", 1 } };
+    const struct ot_mem_override good[] = {{"a", 90000}, {"b", 0}}, bad[] = {{"zzz", 1}};
     assert_int_equal(ot_mem_budget_init(&budget, 100000, specs, 2, good, 2), OT_OK);
     assert_int_equal(budget.pools[0].cap_bytes, 90000);
     assert_int_equal(budget.pools[1].cap_bytes, 50000);
@@ -166,7 +167,7 @@ static void the_table_leaves_room_for_what_is_not_counted(void **state)
 static void a_pool_is_taken_from_up_to_its_cap(void **state)
 {
     (void)state;
-    struct ot_mem_pool pool = { .name = "p", .cap_bytes = 100 };
+    struct ot_mem_pool pool = {.name = "p", .cap_bytes = 100};
     assert_true(ot_mem_take(&pool, 60));
     assert_false(ot_mem_take(&pool, 41));
     assert_true(ot_mem_take(&pool, 40));
@@ -180,19 +181,22 @@ static void a_pool_is_taken_from_up_to_its_cap(void **state)
     assert_int_equal(pool.refused_count, 3);
 }
 
-static void give_too_much(void *pool) { ot_mem_give(pool, 1); }
+static void give_too_much(void *pool)
+{
+    ot_mem_give(pool, 1);
+}
 
 static void giving_back_more_than_was_taken_is_our_mistake(void **state)
 {
     (void)state;
-    struct ot_mem_pool pool = { .name = "p", .cap_bytes = 100 };
+    struct ot_mem_pool pool = {.name = "p", .cap_bytes = 100};
     assert_true(test_aborts(give_too_much, &pool));
 }
 
 static void pooled_buffers_count_as_the_pools_use(void **state)
 {
     (void)state;
-    struct ot_mem_pool pool = { .name = "p", .cap_bytes = 10000 };
+    struct ot_mem_pool pool = {.name = "p", .cap_bytes = 10000};
     struct ot_pool *buffers = ot_mem_pool_buffers(&pool);
     struct ot_buf *buf = ot_buf_new(buffers, 4096);
     assert_int_equal(ot_mem_used_bytes(&pool), 4096);
@@ -215,7 +219,7 @@ static void *take_often(void *arg)
 static void threads_never_get_past_the_cap(void **state)
 {
     (void)state;
-    struct ot_mem_pool pool = { .name = "p", .cap_bytes = 100 };
+    struct ot_mem_pool pool = {.name = "p", .cap_bytes = 100};
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, take_often, &pool), 0);
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
@@ -226,23 +230,33 @@ static void threads_never_get_past_the_cap(void **state)
 static int setup(void **state)
 {
     (void)state;
-    static const char *const names[3] = { "cgroup", "sys", "meminfo" };
+    static const char *const names[3] = {"cgroup", "sys", "meminfo"};
     temp_dir_make(dir, sizeof(dir));
     for (int i = 0; i < 3; i++) snprintf(paths[i], sizeof(paths[i]), "%s/%s", dir, names[i]);
-    files = (struct ot_os_files){ paths[0], paths[1], paths[1], paths[2] };
+    files = (struct ot_os_files){paths[0], paths[1], paths[1], paths[2]};
     return 0;
 }
-static int teardown(void **state) { return (void)state, temp_dir_remove(dir), 0; }
+static int teardown(void **state)
+{
+    return (void)state, temp_dir_remove(dir), 0;
+}
 
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(without_cgroups_the_machine_is_the_limit), TEST(the_smallest_limit_on_the_way_to_the_root_counts),
-        TEST(version_one_names_its_controllers_and_says_none_with_a_huge_number), TEST(a_container_that_sees_only_its_own_root_is_understood),
-        TEST(cpus_are_bounded_by_the_quota), TEST(caps_are_shares_within_their_bounds), TEST(an_override_wins_and_what_exceeds_the_limit_is_told),
-        TEST(the_table_leaves_room_for_what_is_not_counted), TEST(a_pool_is_taken_from_up_to_its_cap), TEST(giving_back_more_than_was_taken_is_our_mistake),
-        TEST(pooled_buffers_count_as_the_pools_use), TEST(threads_never_get_past_the_cap),
+        TEST(without_cgroups_the_machine_is_the_limit),
+        TEST(the_smallest_limit_on_the_way_to_the_root_counts),
+        TEST(version_one_names_its_controllers_and_says_none_with_a_huge_number),
+        TEST(a_container_that_sees_only_its_own_root_is_understood),
+        TEST(cpus_are_bounded_by_the_quota),
+        TEST(caps_are_shares_within_their_bounds),
+        TEST(an_override_wins_and_what_exceeds_the_limit_is_told),
+        TEST(the_table_leaves_room_for_what_is_not_counted),
+        TEST(a_pool_is_taken_from_up_to_its_cap),
+        TEST(giving_back_more_than_was_taken_is_our_mistake),
+        TEST(pooled_buffers_count_as_the_pools_use),
+        TEST(threads_never_get_past_the_cap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* docs/metrics.md is the table in words. OTTLA_UPDATE_DOCS=1 in the environment writes it anew. */
 #include "testing.h"
+
 #include "base/metrics.h"
 
 static char page[1 << 17];
@@ -19,9 +20,12 @@ static void write_page(void)
 {
     put("# Metrics\n\n"
         "Written from `base/metrics_table.h` by its test (`OTTLA_UPDATE_DOCS=1`); do not edit by hand.\n\n"
-        "`GET /metrics` answers in Prometheus' text format 0.0.4. Units are base units and part of the name. Counters begin at 0 with the process. A metric\n"
-        "without labels is there from the start, one with labels from its first event on. Beyond `metrics.series.max` labelled series, further\n"
-        "ones of a metric are summed under the label value `_other`. Histograms are kept with an error of at most 5 %% and shown in classic\n"
+        "`GET /metrics` answers in Prometheus' text format 0.0.4. Units are base units and part of the name. Counters begin at 0 "
+        "with the process. A metric\n"
+        "without labels is there from the start, one with labels from its first event on. Beyond `metrics.series.max` labelled "
+        "series, further\n"
+        "ones of a metric are summed under the label value `_other`. Histograms are kept with an error of at most 5 %% and shown "
+        "in classic\n"
         "buckets, 1-2-5 from 10 us to 100 s.\n\n"
         "| Name | Type | Unit | Labels | Meaning |\n|---|---|---|---|---|\n");
     for (int i = 0; i < OT_METRIC_COUNT; i++) {
@@ -48,7 +52,8 @@ static void the_page_says_what_the_table_says(void **state)
     assert_non_null(in);
     const size_t bytes = fread(found, 1, sizeof(found) - 1, in);
     (void)fclose(in);
-    if (bytes != page_bytes || memcmp(found, page, bytes) != 0) fail_msg("docs/metrics.md is stale: run this test with OTTLA_UPDATE_DOCS=1");
+    if (bytes != page_bytes || memcmp(found, page, bytes) != 0)
+        fail_msg("docs/metrics.md is stale: run this test with OTTLA_UPDATE_DOCS=1");
 }
 
 TEST_MAIN(cmocka_unit_test(the_page_says_what_the_table_says))

@@ -1,15 +1,13 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include "base/metrics.h"
+#include "testing.h"
 
-struct text { char data[1 << 20]; size_t bytes; size_t stop_at; };
+#include "base/metrics.h"
+#include <pthread.h>
+
+struct text {
+    char data[1 << 20];
+    size_t bytes;
+    size_t stop_at;
+};
 static struct text page;
 
 static bool keep(void *arg, const char *text, size_t bytes)
@@ -51,7 +49,7 @@ static void a_metric_without_labels_is_shown_from_the_start(void **state)
 static void labelled_series_are_made_once_and_counted_apart(void **state)
 {
     struct ot_metrics *metrics = *state;
-    const char *orders[] = { "orders" }, *other[] = { "pay\"\\\nments" };
+    const char *orders[] = {"orders"}, *other[] = {"pay\"\\\nments"};
     struct ot_series *series = ot_series_get(metrics, OT_METRIC_topic_bytes_in_total, orders);
     assert_ptr_equal(series, ot_series_get(metrics, OT_METRIC_topic_bytes_in_total, orders));
     ot_series_add(series, 9007199254740993u);
@@ -65,7 +63,7 @@ static void labelled_series_are_made_once_and_counted_apart(void **state)
 static void every_series_is_headed_once(void **state)
 {
     struct ot_metrics *metrics = *state;
-    const char *a[] = { "Fetch", "NONE" }, *b[] = { "Produce", "NONE" };
+    const char *a[] = {"Fetch", "NONE"}, *b[] = {"Produce", "NONE"};
     ot_series_get(metrics, OT_METRIC_requests_total, a);
     ot_series_get(metrics, OT_METRIC_requests_total, b);
     const char *text = expose(metrics), *first = strstr(text, "# TYPE ottla_requests_total ");
@@ -77,7 +75,7 @@ static void every_series_is_headed_once(void **state)
 static void a_gauge_goes_up_and_down(void **state)
 {
     struct ot_metrics *metrics = *state;
-    const char *listener[] = { "PLAINTEXT" };
+    const char *listener[] = {"PLAINTEXT"};
     struct ot_series *series = ot_series_get(metrics, OT_METRIC_connections, listener);
     ot_series_move(series, 3);
     ot_series_move(series, -1);
@@ -89,7 +87,7 @@ static void a_gauge_goes_up_and_down(void **state)
 static void seconds_are_counted_in_microseconds(void **state)
 {
     struct ot_metrics *metrics = *state;
-    const char *quota[] = { "produce" };
+    const char *quota[] = {"produce"};
     ot_series_add(ot_series_get(metrics, OT_METRIC_throttle_seconds_total, quota), 1500000);
     has_line(expose(metrics), "ottla_throttle_seconds_total{quota=\"produce\"} 1.5");
 }
@@ -97,7 +95,7 @@ static void seconds_are_counted_in_microseconds(void **state)
 static void histogram_buckets_are_cumulative_and_end_with_the_count(void **state)
 {
     struct ot_metrics *metrics = *state;
-    const char *api[] = { "Produce" };
+    const char *api[] = {"Produce"};
     struct ot_series *series = ot_series_get(metrics, OT_METRIC_request_duration_seconds, api);
     ot_series_observe_us(series, 5);
     ot_series_observe_us(series, 15);
@@ -121,7 +119,7 @@ static void at_the_cap_the_rest_gathers_under_other(void **state)
     for (int i = 0; i < 10; i++) {
         char name[16];
         snprintf(name, sizeof(name), "t%d", i);
-        const char *topic[] = { name };
+        const char *topic[] = {name};
         ot_series_add(ot_series_get(metrics, OT_METRIC_topic_records_in_total, topic), 1);
     }
     const char *text = expose(metrics);
@@ -137,16 +135,16 @@ static void a_dropped_series_disappears_and_makes_room(void **state)
 {
     (void)state;
     struct ot_metrics *metrics = ot_metrics_new(1);
-    const char *a[] = { "a" }, *b[] = { "b" };
+    const char *a[] = {"a"}, *b[] = {"b"};
     struct ot_series *held = ot_series_get(metrics, OT_METRIC_topic_bytes_in_total, a);
     ot_series_drop(metrics, OT_METRIC_topic_bytes_in_total, a);
-    ot_series_add(held, 5);                                        /* still ours */
+    ot_series_add(held, 5); /* still ours */
     assert_null(strstr(expose(metrics), "topic=\"a\""));
     ot_series_release(metrics, held);
     ot_series_add(ot_series_get(metrics, OT_METRIC_topic_bytes_in_total, b), 1);
     has_line(expose(metrics), "ottla_topic_bytes_in_total{topic=\"b\"} 1");
     ot_series_release(metrics, ot_series_get(metrics, OT_METRIC_topic_bytes_in_total, b));
-    has_line(expose(metrics), "ottla_topic_bytes_in_total{topic=\"b\"} 1");       /* released, not dropped */
+    has_line(expose(metrics), "ottla_topic_bytes_in_total{topic=\"b\"} 1"); /* released, not dropped */
     ot_metrics_free(metrics);
 }
 
@@ -157,7 +155,7 @@ static void long_label_values_are_cut_between_characters(void **state)
     name[0] = 'x';
     for (int i = 1; i < 399; i += 2) memcpy(name + i, "\xc3\xa9", 2);
     name[399] = '\0';
-    const char *topic[] = { name };
+    const char *topic[] = {name};
     ot_series_get(metrics, OT_METRIC_topic_bytes_in_total, topic);
     const char *text = expose(metrics), *at = strstr(text, "{topic=\"x");
     assert_non_null(at);
@@ -167,8 +165,8 @@ static void long_label_values_are_cut_between_characters(void **state)
 static void give_two(void *arg, struct ot_metric_sink *sink)
 {
     assert_int_equal(*(int *)arg, 7);
-    ot_metric_give(sink, (const char *[]){ "orders", "0" }, 12);
-    ot_metric_give(sink, (const char *[]){ "orders", "1" }, 1e18);
+    ot_metric_give(sink, (const char *[]){"orders", "0"}, 12);
+    ot_metric_give(sink, (const char *[]){"orders", "1"}, 1e18);
 }
 
 static void set_gauge(void *arg, struct ot_metrics *metrics)
@@ -214,7 +212,7 @@ static void a_writer_that_gives_up_is_not_called_again(void **state)
     for (int i = 0; i < 300; i++) {
         char name[16];
         snprintf(name, sizeof(name), "t%d", i);
-        ot_series_get(metrics, OT_METRIC_topic_bytes_in_total, (const char *[]){ name });
+        ot_series_get(metrics, OT_METRIC_topic_bytes_in_total, (const char *[]){name});
     }
     page.bytes = 0;
     page.stop_at = 1;
@@ -253,7 +251,7 @@ static void *count_much(void *arg)
     for (int i = 0; i < 2000; i++) {
         char name[16];
         snprintf(name, sizeof(name), "t%d", i % 50);
-        const char *topic[] = { name };
+        const char *topic[] = {name};
         struct ot_series *series = ot_series_get(arg, OT_METRIC_topic_records_in_total, topic);
         ot_series_add(series, 1);
         ot_series_release(arg, series);
@@ -278,8 +276,14 @@ static void threads_that_make_and_count_series_lose_nothing(void **state)
     assert_int_equal(sum, 8000);
 }
 
-static int make(void **state) { return (*state = ot_metrics_new(1000)) == NULL; }
-static int destroy(void **state) { return ot_metrics_free(*state), 0; }
+static int make(void **state)
+{
+    return (*state = ot_metrics_new(1000)) == NULL;
+}
+static int destroy(void **state)
+{
+    return ot_metrics_free(*state), 0;
+}
 
 int main(void)
 {

@@ -1,9 +1,10 @@
 #include "testing.h"
+
+#include "base/os.h"
+#include "base/util.h"
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include "base/os.h"
-#include "base/util.h"
 
 static void the_boot_id_is_the_same_twice(void **state)
 {

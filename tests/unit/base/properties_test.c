@@ -1,8 +1,14 @@
 #include "testing.h"
+
 #include "base/properties.h"
 #include "base/util.h"
 
-struct pairs { char text[4096]; size_t bytes; enum ot_err answer; int count; };
+struct pairs {
+    char text[4096];
+    size_t bytes;
+    enum ot_err answer;
+    int count;
+};
 
 /* Writes `line:[key][value]` for each, so that one text shows all. */
 static enum ot_err note(void *arg, int line, const char *key, const char *value)
@@ -16,11 +22,11 @@ static enum ot_err note(void *arg, int line, const char *key, const char *value)
 
 static void check(const char *input, const char *want)
 {
-    struct pairs pairs = { .answer = OT_OK };
+    struct pairs pairs = {.answer = OT_OK};
     const size_t bytes = strlen(input);
     char *exact = malloc(bytes + 1);
     assert_non_null(exact);
-    memcpy(exact + 1, input, bytes);                         /* its end is the end of the allocation */
+    memcpy(exact + 1, input, bytes); /* its end is the end of the allocation */
     assert_int_equal(ot_properties_parse(exact + 1, bytes, note, &pairs, NULL), OT_OK);
     if (strcmp(pairs.text, want) != 0) fail_msg("for <%s>: %s instead of %s", input, pairs.text, want);
     free(exact);
@@ -33,7 +39,7 @@ static void keys_and_values_are_parted_as_java_does(void **state)
     check("a=b", "1:[a][b]");
     check("a:b\nc d\n", "1:[a][b]2:[c][d]");
     check("a = b", "1:[a][b]");
-    check("  a\t:\t b  ", "1:[a][b  ]");                     /* blanks at the end belong to the value */
+    check("  a\t:\t b  ", "1:[a][b  ]"); /* blanks at the end belong to the value */
     check("a==b", "1:[a][=b]");
     check("a = =b", "1:[a][=b]");
     check("a : = b", "1:[a][= b]");
@@ -51,7 +57,9 @@ static void comments_and_blank_lines_are_skipped(void **state)
     (void)state;
     check("# one\n  ! two\n\n\t\n a=b#c\n#d=e", "5:[a][b#c]");
     check("# no continuation \\\na=b", "2:[a][b]");
-    check("\xef\xbb\xbf" "a=b", "1:[a][b]");
+    check("\xef\xbb\xbf"
+          "a=b",
+        "1:[a][b]");
     check("# caf\xe9 in another charset\na=b", "2:[a][b]");
 }
 
@@ -67,7 +75,7 @@ static void a_backslash_continues_the_line_and_the_number_is_of_its_first(void *
 {
     (void)state;
     check("a=1,\\\n    2,\\\n\t3\nb=4", "1:[a][1,2,3]4:[b][4]");
-    check("a=1\\\\\nb=2", "1:[a][1\\]2:[b][2]");             /* an escaped backslash does not continue */
+    check("a=1\\\\\nb=2", "1:[a][1\\]2:[b][2]"); /* an escaped backslash does not continue */
     check("a=1\\\\\\\nb=2", "1:[a][1\\b=2]");
     check("ke\\\n  y=v", "1:[key][v]");
     check("key\\\n  =v", "1:[key][v]");
@@ -90,13 +98,26 @@ static void escapes_are_resolved(void **state)
 static void what_is_malformed_is_refused_with_its_line(void **state)
 {
     (void)state;
-    static const struct { const char *text; size_t bytes; int line, before; } rows[] = {
-        { "a=1\nb=\\u12", 10, 2, 1 }, { "a=\\u12g4", 8, 1, 0 }, { "a=\\u", 4, 1, 0 }, { "a=\\ud83d", 8, 1, 0 }, { "a=\\ud83d\\u0041", 14, 1, 0 },
-        { "a=\\ude00", 8, 1, 0 }, { "a=\\u0000", 8, 1, 0 }, { "a=1\n\nb=\0x", 9, 3, 1 }, { "a=\\\0", 4, 1, 0 }, { "x=1\n\na=\xff", 8, 3, 1 }, { "\0=1", 3, 1, 0 },
-        { "c=1\na=b\\\n  \\uZZZZ", 17, 2, 1 },
+    static const struct {
+        const char *text;
+        size_t bytes;
+        int line, before;
+    } rows[] = {
+        {"a=1\nb=\\u12", 10, 2, 1},
+        {"a=\\u12g4", 8, 1, 0},
+        {"a=\\u", 4, 1, 0},
+        {"a=\\ud83d", 8, 1, 0},
+        {"a=\\ud83d\\u0041", 14, 1, 0},
+        {"a=\\ude00", 8, 1, 0},
+        {"a=\\u0000", 8, 1, 0},
+        {"a=1\n\nb=\0x", 9, 3, 1},
+        {"a=\\\0", 4, 1, 0},
+        {"x=1\n\na=\xff", 8, 3, 1},
+        {"\0=1", 3, 1, 0},
+        {"c=1\na=b\\\n  \\uZZZZ", 17, 2, 1},
     };
     for (size_t i = 0; i < OT_ARRAY_COUNT(rows); i++) {
-        struct pairs pairs = { .answer = OT_OK };
+        struct pairs pairs = {.answer = OT_OK};
         int line = -1;
         assert_int_equal(ot_properties_parse(rows[i].text, rows[i].bytes, note, &pairs, &line), OT_ERR_MALFORMED);
         assert_int_equal(line, rows[i].line);
@@ -107,7 +128,7 @@ static void what_is_malformed_is_refused_with_its_line(void **state)
 static void the_callers_refusal_stops_and_is_returned(void **state)
 {
     (void)state;
-    struct pairs pairs = { .answer = OT_ERR_INVALID_CONFIG };
+    struct pairs pairs = {.answer = OT_ERR_INVALID_CONFIG};
     int line = 0;
     assert_int_equal(ot_properties_parse("\na=1\nb=2", 8, note, &pairs, &line), OT_ERR_INVALID_CONFIG);
     assert_int_equal(pairs.count, 1);
@@ -117,7 +138,7 @@ static void the_callers_refusal_stops_and_is_returned(void **state)
 static void more_than_a_mebibyte_is_refused(void **state)
 {
     (void)state;
-    struct pairs pairs = { .answer = OT_OK };
+    struct pairs pairs = {.answer = OT_OK};
     char *big = calloc(1, (1 << 20) + 1);
     assert_non_null(big);
     memset(big, '#', (1 << 20) + 1);
@@ -155,7 +176,7 @@ static void random_input_never_leaves_its_bounds(void **state)
 }
 
 TEST_MAIN(cmocka_unit_test(keys_and_values_are_parted_as_java_does), cmocka_unit_test(comments_and_blank_lines_are_skipped),
-    cmocka_unit_test(lines_end_in_any_of_three_ways), cmocka_unit_test(a_backslash_continues_the_line_and_the_number_is_of_its_first),
-    cmocka_unit_test(escapes_are_resolved), cmocka_unit_test(what_is_malformed_is_refused_with_its_line),
-    cmocka_unit_test(the_callers_refusal_stops_and_is_returned), cmocka_unit_test(more_than_a_mebibyte_is_refused),
-    cmocka_unit_test(random_input_never_leaves_its_bounds))
+    cmocka_unit_test(lines_end_in_any_of_three_ways),
+    cmocka_unit_test(a_backslash_continues_the_line_and_the_number_is_of_its_first), cmocka_unit_test(escapes_are_resolved),
+    cmocka_unit_test(what_is_malformed_is_refused_with_its_line), cmocka_unit_test(the_callers_refusal_stops_and_is_returned),
+    cmocka_unit_test(more_than_a_mebibyte_is_refused), cmocka_unit_test(random_input_never_leaves_its_bounds))
