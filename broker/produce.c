@@ -198,7 +198,7 @@ static void deep_run(struct ot_task *task)
         if (part->error != OT_OK) {
             snprintf(part->text, sizeof(part->text), "%s", part->verdict.text);
         } else {
-            if (!part->verdict.rebuild) eng_batch_settle(part->records, part->records_bytes, &rules, &part->verdict);
+            if (!part->verdict.rebuild) eng_batch_settle(part->records, part->records_bytes, &part->verdict);
             queued = enqueue(part);
         }
     }
@@ -244,8 +244,7 @@ bool broker_produce(struct broker *broker, struct broker_produce *produce)
             atomic_fetch_add_explicit(&produce->unqueued_parts, 1, memory_order_relaxed);
             ot_exec_post(part->owner->core->io_exec, &part->task);
         } else {
-            struct eng_batch_rules rules = rules_of(part);
-            eng_batch_settle(part->records, part->records_bytes, &rules, &part->verdict);
+            eng_batch_settle(part->records, part->records_bytes, &part->verdict);
             if (!enqueue(part)) answered++;
         }
     }

@@ -125,12 +125,12 @@ enum ot_err eng_batch_split(struct ot_reader *cursor, struct eng_batch_piece *pi
     return err;
 }
 
-void eng_batch_settle(uint8_t *data, size_t bytes, const struct eng_batch_rules *rules, const struct eng_batch_verdict *verdict)
+void eng_batch_settle(uint8_t *data, size_t bytes, const struct eng_batch_verdict *verdict)
 {
     if (!verdict->restamp) {
         return;
     }
-    bool append_time = rules->timestamp_type == ENG_TIMESTAMP_APPEND;
+    bool append_time = verdict->timestamp_type == ENG_TIMESTAMP_APPEND;
     int attributes = (verdict->info.attributes & ~ATTRIBUTE_APPEND_TIME) | (append_time ? ATTRIBUTE_APPEND_TIME : 0);
     ot_store_u16(data + 21, (uint16_t)attributes);
     ot_store_u64(data + 35, (uint64_t)verdict->max_timestamp);

@@ -114,6 +114,8 @@ struct eng_batch_verdict {
     int64_t max_timestamp;                        /* to be stored: of the records, or the append time */
     int32_t max_timestamp_index;                  /* index of the first record that has it; the last one for append time */
     int64_t append_time;                          /* -1 with CreateTime */
+    enum eng_codec target;                        /* of the stored batch: decided by shallow, whatever the rules say later */
+    enum eng_timestamp_type timestamp_type;       /* likewise, with max_timestamp */
     struct eng_batch_info info;                   /* as parsed */
 };
 
@@ -137,7 +139,7 @@ OT_MUST_CHECK enum ot_err eng_batch_rebuild(const uint8_t *data, size_t bytes, c
     struct eng_decode *decode, struct eng_encode *encode, struct eng_batch_verdict *verdict, struct eng_sink *sink);
 /* Write timestamp type and max timestamp of the verdict into data, and the CRC anew if that changed anything. Outside the
  * partition's mutex. */
-void eng_batch_settle(uint8_t *data, size_t bytes, const struct eng_batch_rules *rules, const struct eng_batch_verdict *verdict);
+void eng_batch_settle(uint8_t *data, size_t bytes, const struct eng_batch_verdict *verdict);
 /* Base offset and leader epoch, both outside the CRC. Never fails, touches 12 bytes. */
 void eng_batch_stamp(uint8_t *data, int64_t base_offset, int32_t leader_epoch);
 

@@ -137,6 +137,7 @@ static enum ot_err records_done(struct eng_batch_verdict *verdict, const struct 
     if (verdict->err != OT_OK) {
         return verdict->err;
     }
+    verdict->timestamp_type = rules->timestamp_type;
     if (rules->timestamp_type == ENG_TIMESTAMP_APPEND) {
         verdict->max_timestamp = verdict->append_time = rules->now_ms;
         verdict->max_timestamp_index = verdict->info.record_count - 1;
@@ -228,6 +229,8 @@ enum ot_err eng_batch_check_shallow(
         return err;
     }
     if (rules->origin == ENG_ORIGIN_REPLICATION) {
+        verdict->target = info->codec;
+        verdict->timestamp_type = info->timestamp_type;
         verdict->max_timestamp = info->max_timestamp;
         verdict->max_timestamp_index = OT_MAX(info->last_offset_delta, 0);
         return info->last_offset_delta < 0 || info->record_count < 0
@@ -239,7 +242,9 @@ enum ot_err eng_batch_check_shallow(
         return err;
     }
     bool plain = info->codec == ENG_CODEC_NONE;
-    verdict->rebuild = rules->compression != ENG_CODEC_PRODUCER && rules->compression != info->codec && !(info->control && plain);
+    bool kept = rules->compression == ENG_CODEC_PRODUCER || (info->control && plain);
+    verdict->target = kept ? info->codec : rules->compression;
+    verdict->rebuild = verdict->target != info->codec;
     verdict->needs_deep = !plain || verdict->rebuild;
     return plain ? records_walk(data, bytes, rules, verdict) : OT_OK;
 }

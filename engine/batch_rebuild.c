@@ -58,12 +58,11 @@ static enum ot_err carry_over(
     return err;
 }
 
-static void header_write(
-    uint8_t *to, const uint8_t *from, size_t bytes, const struct eng_batch_rules *rules, const struct eng_batch_verdict *verdict)
+static void header_write(uint8_t *to, const uint8_t *from, size_t bytes, const struct eng_batch_verdict *verdict)
 {
     memcpy(to, from, ENG_BATCH_HEADER_BYTES);
-    int attributes = (verdict->info.attributes & ATTRIBUTES_KEPT) | (int)rules->compression |
-                     (rules->timestamp_type == ENG_TIMESTAMP_APPEND ? 0x08 : 0);
+    int attributes = (verdict->info.attributes & ATTRIBUTES_KEPT) | (int)verdict->target |
+                     (verdict->timestamp_type == ENG_TIMESTAMP_APPEND ? 0x08 : 0);
     eng_batch_stamp(to, 0, -1);
     ot_store_u32(to + 8, (uint32_t)(bytes - 12));
     ot_store_u16(to + 21, (uint16_t)attributes);
@@ -80,7 +79,8 @@ enum ot_err eng_batch_rebuild(const uint8_t *data, size_t bytes, const struct en
     enum ot_err err = eng_sink_reserve(sink, ENG_BATCH_HEADER_BYTES);
     if (err == OT_OK) {
         sink->bytes += ENG_BATCH_HEADER_BYTES;
-        err = eng_encode_begin(encode, rules->compression, rules->level, sink);
+        int32_t level = verdict->target == rules->compression ? rules->level : ENG_CODEC_LEVEL_DEFAULT;
+        err = eng_encode_begin(encode, verdict->target, level, sink);
     }
     if (err == OT_OK) {
         err = verdict->odd_offsets ? carry_renumbered(data, bytes, encode)
@@ -88,7 +88,7 @@ enum ot_err eng_batch_rebuild(const uint8_t *data, size_t bytes, const struct en
     }
     err = err == OT_OK ? eng_encode_finish(encode) : err;
     if (err == OT_OK) {
-        header_write(sink->data + start, data, sink->bytes - start, rules, verdict);
+        header_write(sink->data + start, data, sink->bytes - start, verdict);
         verdict->restamp = verdict->odd_offsets = false;
         return eng_batch_parse(sink->data + start, sink->bytes - start, &verdict->info);
     }
@@ -97,6 +97,6 @@ enum ot_err eng_batch_rebuild(const uint8_t *data, size_t bytes, const struct en
     snprintf(verdict->text, sizeof(verdict->text),
         err == OT_ERR_TOO_LARGE ? "the batch is larger than max.message.bytes %d with compression.type %s"
                                 : "the batch (max.message.bytes %d) could not be recompressed with %s",
-        rules->max_message_bytes, eng_codec_name(rules->compression));
+        rules->max_message_bytes, eng_codec_name(verdict->target));
     return verdict->err;
 }

@@ -113,7 +113,7 @@ static void append(uint8_t way, struct eng_batch_piece *piece, struct eng_decode
     uint8_t *stored = malloc(piece->bytes);
     OT_ASSERT(stored != NULL);
     memcpy(stored, piece->data, piece->bytes);
-    eng_batch_settle(stored, piece->bytes, &rules, &verdict);
+    eng_batch_settle(stored, piece->bytes, &verdict);
     eng_batch_stamp(stored, 77, 5);
     struct eng_batch_info info;
     OT_ASSERT(eng_batch_parse(stored, piece->bytes, &info) == OT_OK && eng_batch_check_crc(stored, &info) == OT_OK);

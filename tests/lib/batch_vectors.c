@@ -452,7 +452,7 @@ static enum ot_err append(struct bytes bytes, const struct eng_batch_rules *rule
     } else if (err == OT_OK) {
         err = eng_sink_write(sink, piece.data, piece.bytes);
         OT_ASSERT(err == OT_OK);
-        eng_batch_settle(sink->data, sink->bytes, rules, verdict);
+        eng_batch_settle(sink->data, sink->bytes, verdict);
     }
     if (err == OT_OK) {
         eng_batch_stamp(sink->data, number(config, "logEndOffset", 0), (int32_t)number(config, "leaderEpoch", 0));

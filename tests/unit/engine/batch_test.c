@@ -275,7 +275,7 @@ static void append_time_is_written_and_the_crc_holds(void **state)
     assert_int_equal(check(b, &rules, &verdict), OT_OK);
     assert_true(verdict.restamp);
     assert_int_equal(verdict.append_time, NOW + 77);
-    eng_batch_settle(b->sink.data, b->sink.bytes, &rules, &verdict);
+    eng_batch_settle(b->sink.data, b->sink.bytes, &verdict);
     eng_batch_stamp(b->sink.data, 1000, 7);
     assert_int_equal(eng_batch_parse(b->sink.data, b->sink.bytes, &info), OT_OK);
     assert_int_equal(eng_batch_check_crc(b->sink.data, &info), OT_OK);
@@ -301,7 +301,7 @@ static void stamping_touches_nothing_under_the_crc(void **state)
     assert_int_equal(check(b, &rules, &verdict), OT_OK);
     assert_false(verdict.restamp);
     uint32_t crc = verdict.info.crc;
-    eng_batch_settle(b->sink.data, b->sink.bytes, &rules, &verdict);
+    eng_batch_settle(b->sink.data, b->sink.bytes, &verdict);
     eng_batch_stamp(b->sink.data, INT64_MAX - 10, INT32_MAX);
     assert_int_equal(eng_batch_parse(b->sink.data, b->sink.bytes, &info), OT_OK);
     assert_int_equal(info.crc, crc);
@@ -370,6 +370,27 @@ static void a_rebuilt_batch_keeps_its_producer_and_takes_append_time(void **stat
         assert_int_equal(record.sequence, 17 + i);
         assert_int_equal(record.timestamp, NOW + 5);
     }
+}
+
+static void a_config_that_changes_between_the_checks_does_not_matter(void **state)
+{
+    struct bench *b = *state;
+    struct eng_batch_rules rules = eng_batch_rules_default(NOW);
+    struct eng_batch_verdict verdict;
+    struct eng_batch_info info;
+    build(b, ENG_CODEC_LZ4, 5, 50);
+    rules.compression = ENG_CODEC_ZSTD;
+    rules.level = 7;
+    assert_int_equal(eng_batch_check_shallow(b->sink.data, b->sink.bytes, &rules, &verdict), OT_OK);
+    rules.compression = ENG_CODEC_PRODUCER;
+    assert_int_equal(eng_batch_check_deep(b->sink.data, b->sink.bytes, &rules, b->decode, &verdict), OT_OK);
+    rules.timestamp_type = ENG_TIMESTAMP_APPEND;
+    assert_int_equal(eng_batch_rebuild(b->sink.data, b->sink.bytes, &rules, b->decode, b->encode, &verdict, &b->out), OT_OK);
+    assert_int_equal(eng_batch_parse(b->out.data, b->out.bytes, &info), OT_OK);
+    assert_int_equal(info.codec, ENG_CODEC_ZSTD);
+    assert_int_equal(info.timestamp_type, ENG_TIMESTAMP_CREATE);
+    assert_int_equal(info.max_timestamp, NOW - 1);
+    assert_int_equal(count_records(b->decode, b->out.data, b->out.bytes, false, 50), 5);
 }
 
 static void a_rebuilt_batch_keeps_to_max_message_bytes(void **state)
@@ -532,6 +553,7 @@ int main(void)
         T(append_time_is_written_and_the_crc_holds),
         T(stamping_touches_nothing_under_the_crc),
         T(any_codec_becomes_any_other),
+        T(a_config_that_changes_between_the_checks_does_not_matter),
         T(a_rebuilt_batch_keeps_its_producer_and_takes_append_time),
         T(a_rebuilt_batch_keeps_to_max_message_bytes),
         T(odd_offset_deltas_are_renumbered_when_rebuilt),
