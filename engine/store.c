@@ -14,9 +14,10 @@ enum ot_err eng_path_join(char out[static ENG_PATH_BYTES], const char *dir, cons
 
 /* ---- open and close ---- */
 
+/* Each new directory with its entry synced: a log directory that a crash takes away takes every flushed record along. */
 static enum ot_err make_dirs(struct ot_io *io, const char *path)
 {
-    char part[ENG_PATH_BYTES];
+    char part[ENG_PATH_BYTES], parent[ENG_PATH_BYTES] = ".";
     struct ot_io_stat stat;
     size_t bytes = strlen(path);
     if (bytes == 0 || bytes >= sizeof part) return OT_ERR_TOO_LARGE;
@@ -25,9 +26,12 @@ static enum ot_err make_dirs(struct ot_io *io, const char *path)
         if (path[at] != '/' && path[at] != '\0') continue;
         memcpy(part, path, at);
         part[at] = '\0';
-        if (io->ops->stat(io, part, &stat) == OT_OK) continue;
-        enum ot_err err = io->ops->mkdir(io, part);
-        if (err != OT_OK && err != OT_ERR_EXISTS) return err;
+        if (io->ops->stat(io, part, &stat) != OT_OK) {
+            enum ot_err err = io->ops->mkdir(io, part);
+            if (err != OT_OK && err != OT_ERR_EXISTS) return err;
+            if ((err = io->ops->sync_dir(io, path[0] == '/' && strcmp(parent, ".") == 0 ? "/" : parent)) != OT_OK) return err;
+        }
+        memcpy(parent, part, at + 1);
     }
     return OT_OK;
 }
