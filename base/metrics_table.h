@@ -24,6 +24,7 @@
     X(requests_total,                            COUNTER,   NONE,    "api,error",            "requests answered, by API and top error") \
     X(request_duration_seconds,                  HISTOGRAM, SECONDS, "api",                  "from request read to response queued; waiting in a purgatory counts") \
     X(request_bytes_total,                       COUNTER,   BYTES,   "api",                  "bytes of requests read") \
+    X(requests_refused_total,                    COUNTER,   NONE,    "api,version,software_name,software_version", "requests of an API or version that is not served, by client") \
     X(purgatory_requests,                        GAUGE,     NONE,    "kind",                 "requests that wait for data, replicas or members") \
     X(io_thread_busy_ratio,                      GAUGE,     RATIO,   "",                     "share of time that I/O threads worked since the last look") \
     X(io_queue_length,                           GAUGE,     NONE,    "",                     "tasks that wait for an I/O thread") \

@@ -44,6 +44,9 @@ struct broker_admin {
 };
 void broker_admin(struct broker *broker, struct broker_admin *admin);  /* done is never called before this returns */
 
+/* May a topic be called so? 1 to 249 of [a-zA-Z0-9._-], and not "." or "..": else INVALID_TOPIC_EXCEPTION. Any thread. */
+enum ot_err broker_topic_name_check(struct ot_str name);
+
 /* InitProducerId without a transactional id: from this broker's block; fetches the next block ahead of need. */
 struct broker_producer_id { struct broker_call call; enum ot_err error; int64_t producer_id; int16_t producer_epoch; struct broker *broker; struct ot_task to_coordinator; };
 void broker_producer_id(struct broker *broker, struct broker_producer_id *ask);

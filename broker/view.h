@@ -24,6 +24,9 @@ struct broker_view_topic { struct ot_uuid id; struct ot_str name; bool internal;
 bool broker_view_topic(const struct broker_view *view, struct ot_str name, struct broker_view_topic *out);
 bool broker_view_topic_by_id(const struct broker_view *view, const struct ot_uuid *id, struct broker_view_topic *out);
 bool broker_view_next_topic(const struct broker_view *view, struct ot_str after, struct broker_view_topic *out);    /* in name order; null: the first */
+/* The topic's own settings (overrides), as zero-terminated texts in the arena, as broker_topic_config_describe takes them. 0: none, or no such topic. */
+uint32_t broker_view_topic_configs(const struct broker_view *view, const struct ot_uuid *topic_id, struct ot_arena *arena, const char *const **keys_out,
+    const char *const **values_out);
 int64_t broker_view_topic_count(const struct broker_view *view);
 int64_t broker_view_partition_count(const struct broker_view *view);
 

@@ -1,0 +1,59 @@
+/* The dispatcher's rows. An API is a row here, a handler, and a byte-exact test; ranges and messages come from base/wire's table. */
+#include "rpc/kafka/request.h"
+
+#include "base/wire/api_versions_request.h"
+#include "base/wire/create_acls_request.h"
+#include "base/wire/create_partitions_request.h"
+#include "base/wire/create_topics_request.h"
+#include "base/wire/delete_acls_request.h"
+#include "base/wire/delete_records_request.h"
+#include "base/wire/delete_topics_request.h"
+#include "base/wire/describe_acls_request.h"
+#include "base/wire/describe_cluster_request.h"
+#include "base/wire/describe_configs_request.h"
+#include "base/wire/fetch_request.h"
+#include "base/wire/find_coordinator_request.h"
+#include "base/wire/init_producer_id_request.h"
+#include "base/wire/list_offsets_request.h"
+#include "base/wire/metadata_request.h"
+#include "base/wire/offset_for_leader_epoch_request.h"
+#include "base/wire/produce_request.h"
+#include "base/wire/sasl_authenticate_request.h"
+#include "base/wire/sasl_handshake_request.h"
+
+#define ROW(key, overlap, name, cancel) { OT_API_##key, overlap, -1, sizeof(struct ot_##name##_request), rpc_handle_##name, cancel }
+
+const struct rpc_api rpc_apis[] = {
+    ROW(PRODUCE, RPC_WITH_PRODUCE, produce, NULL),
+    ROW(FETCH, RPC_WITH_FETCH, fetch, rpc_fetch_cancel),
+    ROW(LIST_OFFSETS, RPC_ALONE, list_offsets, NULL),
+    ROW(METADATA, RPC_ALONE, metadata, NULL),
+    ROW(FIND_COORDINATOR, RPC_ALONE, find_coordinator, NULL),
+    ROW(SASL_HANDSHAKE, RPC_ALONE, sasl_handshake, NULL),
+    ROW(API_VERSIONS, RPC_ALONE, api_versions, NULL),
+    ROW(CREATE_TOPICS, RPC_ALONE, create_topics, NULL),
+    ROW(DELETE_TOPICS, RPC_ALONE, delete_topics, NULL),
+    ROW(DELETE_RECORDS, RPC_ALONE, delete_records, NULL),
+    ROW(INIT_PRODUCER_ID, RPC_ALONE, init_producer_id, NULL),
+    ROW(OFFSET_FOR_LEADER_EPOCH, RPC_ALONE, offset_for_leader_epoch, NULL),
+    ROW(DESCRIBE_ACLS, RPC_ALONE, describe_acls, NULL),
+    ROW(CREATE_ACLS, RPC_ALONE, create_acls, NULL),
+    ROW(DELETE_ACLS, RPC_ALONE, delete_acls, NULL),
+    ROW(DESCRIBE_CONFIGS, RPC_ALONE, describe_configs, NULL),
+    ROW(SASL_AUTHENTICATE, RPC_ALONE, sasl_authenticate, NULL),
+    ROW(CREATE_PARTITIONS, RPC_ALONE, create_partitions, NULL),
+    ROW(DESCRIBE_CLUSTER, RPC_ALONE, describe_cluster, NULL),
+};
+const uint32_t rpc_api_count = OT_ARRAY_COUNT(rpc_apis);
+OT_STATIC_ASSERT(OT_ARRAY_COUNT(rpc_apis) <= RPC_APIS_MAX, "series are kept per row");
+
+int16_t rpc_api_max(const struct rpc_api *row, const struct ot_api *api)
+{
+    const int16_t stable = ot_api_version_max(api, false);
+    return row->max_version >= 0 && row->max_version < stable ? row->max_version : stable;
+}
+
+bool rpc_api_serves(const struct rpc_api *row, const struct ot_api *api, int16_t version)
+{
+    return version >= api->version_min && version <= rpc_api_max(row, api);
+}

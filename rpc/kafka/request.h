@@ -1,0 +1,154 @@
+/* What the files of this room share: a request in work, the rows of the dispatcher, and the ways to answer.
+ *
+ * A request lives in a context of its loop's free list: header, decode arena, and the one broker call that it may make. Handlers run on the connection's loop.
+ * Each ends, now or in the `done` of its call, with exactly one of rpc_respond, rpc_respond_none and rpc_reject. */
+#ifndef OT_RPC_KAFKA_REQUEST_H
+#define OT_RPC_KAFKA_REQUEST_H
+
+#include "base/net/net.h"
+#include "base/wire/apis.h"
+#include "broker/broker.h"
+#include "rpc/kafka/server.h"
+
+#include <pthread.h>
+
+struct rpc_request;
+
+/* Which requests of one connection may be in work together. Kafka works on one at a time; what a client may rely on is the same here, since only
+ * requests of one kind overlap, and produce requests only once the earlier one is queued (broker/produce.h). */
+enum rpc_overlap { RPC_ALONE, RPC_WITH_PRODUCE, RPC_WITH_FETCH };
+
+struct rpc_api {
+    int16_t key;
+    enum rpc_overlap overlap;
+    int16_t max_version;                   /* advertised and served at most; -1: all stable ones of the table */
+    size_t request_bytes;                  /* of the decoded struct */
+    void (*handle)(struct rpc_request *request, const void *body);
+    void (*cancel)(struct rpc_request *request);       /* the client left, or we stop; NULL: it ends by itself */
+};
+extern const struct rpc_api rpc_apis[];
+extern const uint32_t rpc_api_count;
+#define RPC_APIS_MAX 32
+bool rpc_api_serves(const struct rpc_api *row, const struct ot_api *api, int16_t version);
+int16_t rpc_api_max(const struct rpc_api *row, const struct ot_api *api);
+
+#define RPC_NAME_BYTES 64
+struct rpc_conn {                          /* the door's memory in a connection */
+    struct rpc_request *in_work;
+    uint32_t in_work_count;
+    enum rpc_overlap overlap;              /* of what is in work */
+    bool hold;                             /* a produce request is not queued yet */
+    bool described, ending;
+    const struct rpc_listener *listener;
+    char software_name[RPC_NAME_BYTES], software_version[RPC_NAME_BYTES];
+};
+
+struct rpc_request {
+    struct rpc_request *next, *prev;       /* of the connection's, or the free list */
+    struct rpc_kafka_server *server;
+    struct rpc_loop *loop;
+    struct ot_conn *conn;
+    struct rpc_conn *door;
+    struct ot_reply *reply;
+    const struct rpc_api *row;
+    struct ot_wire_request_header header;
+    struct ot_arena arena;                 /* what is decoded, and what the answer is made of */
+    const void *body;
+    void *own;                             /* of the handler, in the arena */
+    enum ot_err error;                     /* top error, for the counters */
+    size_t charged_bytes;
+    union {
+        struct broker_call any;
+        struct broker_produce produce;
+        struct broker_fetch fetch;
+        struct broker_offsets offsets;
+        struct broker_admin admin;
+        struct broker_producer_id producer_id;
+    } call;
+    _Alignas(16) uint8_t first[6144];      /* the arena's first block: small requests allocate nothing */
+};
+static inline struct rpc_request *rpc_request_of(struct broker_call *call) { return OT_CONTAINER(call, struct rpc_request, call.any); }
+
+/* Memory of one request beyond the first block: bounded by what a request of its size can need, and in all. */
+#define RPC_ARENA_BASE_BYTES (1u << 20)
+#define RPC_ARENA_FACTOR 128u
+#define RPC_ARENA_MAX_BYTES (64u << 20)
+#define RPC_ANSWER_ARENA_BYTES (512u << 20)    /* for answers made in one turn from the cluster's state (Metadata of everything), not from what the client sent */
+
+struct rpc_loop { struct rpc_request *free; uint32_t free_count; size_t charged_bytes; };
+#define RPC_LOOP_ARENA_MAX_BYTES (128u << 20)  /* of all requests in work on a loop; above it no further one is begun */
+#define RPC_LOOP_KEPT 256u
+
+struct rpc_listener { char *name, *advertised_host; int32_t advertised_port; struct ot_series *open, *accepted; };
+
+struct rpc_kafka_server {
+    struct broker *broker;
+    struct ot_net *net;
+    struct ot_pool *response_pool;
+    struct ot_metrics *metrics;
+    struct rpc_listener *listeners;
+    uint32_t listener_count;
+    struct rpc_loop *loops;
+    char gateway[46];                      /* of the container that we run in, or "" */
+    _Atomic int32_t connections_max, connections_per_ip_max;       /* as last told to the net */
+    struct rpc_series { struct ot_series *ok, *duration, *bytes; } series[RPC_APIS_MAX];
+    struct ot_series *sent_copy, *sent_sendfile, *busy, *rejected_limit, *rejected_ip, *rejected_descriptor, *cold_reads;
+    pthread_mutex_t refused_mutex;         /* guards the set below */
+    uint64_t refused_seen[1024];           /* hashes of what was logged: open addressing, never more than half full */
+    uint32_t refused_count;
+};
+
+/* ---- dispatch.c: answers */
+
+/* Encode and send. response is of the API's response message; splices and parts are fetch.c's own matter. */
+void rpc_respond(struct rpc_request *request, const void *response);
+void rpc_respond_version(struct rpc_request *request, int16_t version, const void *response);      /* ApiVersions of an unknown version */
+void rpc_respond_none(struct rpc_request *request);
+/* No answer can be given: close the connection behind the answers that are due. */
+void rpc_reject(struct rpc_request *request, const char *why);
+/* The answer was added to request->reply by the handler. */
+void rpc_respond_added(struct rpc_request *request);
+
+/* Arena memory that must be there: NULL means the arena's cap; the caller rejects. */
+static inline void *rpc_alloc(struct rpc_request *request, size_t count, size_t bytes) { return ot_arena_array(&request->arena, count, bytes); }
+void rpc_call_init(struct rpc_request *request, void (*done)(struct broker_call *call));
+struct broker_client rpc_client(const struct rpc_request *request);
+/* A null text for OK (or an empty one), else text or, when that is empty, the error's own words. */
+struct ot_str rpc_error_text(enum ot_err error, const char *text);
+
+/* ---- the rest */
+
+/* Where clients of this connection reach this broker: trap A1. host lives as long as the connection. */
+void rpc_advertised(const struct rpc_request *request, struct ot_str *host_out, int32_t *port_out);
+void rpc_advertise_init(struct rpc_kafka_server *server);
+/* Where they reach another broker (its endpoint of this listener's name); false: it has none there. */
+bool rpc_advertised_of(const struct rpc_request *request, const struct broker_view_broker *broker, struct ot_str *host_out, int32_t *port_out);
+/* Log once per client (software, version, host), API and version; count always. api NULL: the key is unknown. */
+void rpc_refused(struct rpc_kafka_server *server, struct ot_conn *conn, const struct ot_wire_request_header *header);
+void rpc_undecodable(struct rpc_kafka_server *server, struct ot_conn *conn, const struct ot_wire_request_header *header, const struct ot_wire_error *error);
+void rpc_metrics_init(struct rpc_kafka_server *server);
+void rpc_metrics_answered(struct rpc_request *request);
+
+#define RPC_HANDLER(name) void rpc_handle_##name(struct rpc_request *request, const void *body)
+RPC_HANDLER(api_versions);
+RPC_HANDLER(metadata);
+RPC_HANDLER(produce);
+RPC_HANDLER(fetch);
+void rpc_fetch_cancel(struct rpc_request *request);
+RPC_HANDLER(list_offsets);
+RPC_HANDLER(init_producer_id);
+RPC_HANDLER(create_topics);
+RPC_HANDLER(delete_topics);
+RPC_HANDLER(create_partitions);
+RPC_HANDLER(delete_records);
+RPC_HANDLER(offset_for_leader_epoch);
+RPC_HANDLER(describe_configs);
+RPC_HANDLER(describe_cluster);
+RPC_HANDLER(find_coordinator);
+RPC_HANDLER(sasl_handshake);
+RPC_HANDLER(sasl_authenticate);
+RPC_HANDLER(describe_acls);
+RPC_HANDLER(create_acls);
+RPC_HANDLER(delete_acls);
+
+#endif

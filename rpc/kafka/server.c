@@ -1,0 +1,167 @@
+#include "rpc/kafka/request.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum ot_request_fate rpc_dispatch(struct ot_conn *conn, struct ot_reply *reply);
+
+/* max.connections and max.connections.per.ip may change while we run. */
+static void limits_look(struct rpc_kafka_server *server)
+{
+    const struct broker_config *config = broker_config(server->broker);
+    if (atomic_exchange(&server->connections_max, config->max_connections) == config->max_connections
+        && atomic_exchange(&server->connections_per_ip_max, config->max_connections_per_ip) == config->max_connections_per_ip) return;
+    atomic_store(&server->connections_per_ip_max, config->max_connections_per_ip);
+    ot_net_limits(server->net, (uint32_t)config->max_connections, (uint32_t)config->max_connections_per_ip);
+}
+
+static void conn_opened(struct ot_conn *conn)
+{
+    struct rpc_kafka_server *server = ot_conn_arg(conn);
+    struct rpc_conn *door = ot_conn_door(conn);
+    door->listener = &server->listeners[0];
+    for (uint32_t i = 0; i < server->listener_count; i++) {
+        if (strcmp(server->listeners[i].name, ot_conn_listener(conn)) == 0) door->listener = &server->listeners[i];
+    }
+    ot_series_move(door->listener->open, 1);
+    ot_series_add(door->listener->accepted, 1);
+    limits_look(server);
+}
+
+static void conn_ending(struct ot_conn *conn)
+{
+    struct rpc_conn *door = ot_conn_door(conn);
+    door->ending = true;
+    for (struct rpc_request *request = door->in_work, *next; request != NULL; request = next) {
+        next = request->next;
+        if (request->row->cancel != NULL) request->row->cancel(request);
+    }
+}
+
+static void conn_closed(struct ot_conn *conn)
+{
+    struct rpc_kafka_server *server = ot_conn_arg(conn);
+    struct rpc_conn *door = ot_conn_door(conn);
+    if (door->listener != NULL) ot_series_move(door->listener->open, -1);
+    limits_look(server);
+}
+
+static const struct ot_conn_handler handler = { sizeof(struct rpc_conn), conn_opened, rpc_dispatch, conn_ending, conn_closed };
+
+static char *copy(const char *text)
+{
+    const size_t bytes = strlen(text) + 1;
+    char *to = malloc(bytes);
+    if (to != NULL) memcpy(to, text, bytes);
+    return to;
+}
+
+static bool listeners_copy(struct rpc_kafka_server *server, const struct rpc_kafka_setup *setup)
+{
+    const uint32_t count = setup->listener_count > 0 ? setup->listener_count : 1;      /* one without sockets for those who only adopt */
+    if ((server->listeners = calloc(count, sizeof *server->listeners)) == NULL) return false;
+    server->listener_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct rpc_listener *to = &server->listeners[i];
+        const struct rpc_kafka_listener *from = i < setup->listener_count ? &setup->listeners[i] : NULL;
+        if ((to->name = copy(from != NULL ? from->name : "PLAINTEXT")) == NULL) return false;
+        if (from == NULL || from->advertised_host == NULL || from->advertised_host[0] == '\0') continue;
+        if ((to->advertised_host = copy(from->advertised_host)) == NULL) return false;
+        to->advertised_port = from->advertised_port;
+    }
+    return true;
+}
+
+static struct ot_net_setup net_setup(const struct broker_config *config, const struct rpc_kafka_setup *setup)
+{
+    return (struct ot_net_setup){
+        .loop_count = (uint32_t)config->ottla_network_threads,
+        .request_pool = setup->request_pool, .response_pool = setup->response_pool,
+        .io = setup->io, .io_exec = setup->io_exec,
+        .request_bytes_max = (uint32_t)config->socket_request_max_bytes,
+        .send_buffer_bytes = config->socket_send_buffer_bytes, .receive_buffer_bytes = config->socket_receive_buffer_bytes,
+        .connections_max = (uint32_t)config->max_connections, .connections_per_ip_max = (uint32_t)config->max_connections_per_ip,
+        .idle_us = config->connections_max_idle_ms < 0 || config->connections_max_idle_ms > INT64_MAX / 1000 ? -1 : config->connections_max_idle_ms * 1000,
+        .progress_us = OT_MIN(config->ottla_connection_progress_timeout_ms, INT64_MAX / 1000) * 1000,
+        .requests_max = (uint32_t)config->ottla_connection_requests_max,
+    };
+}
+
+static void server_clear(struct rpc_kafka_server *server)
+{
+    ot_net_close(server->net);
+    if (server->loops != NULL) {
+        for (uint32_t i = 0; i < 256; i++) {
+            struct rpc_request *request = server->loops[i].free, *next;
+            for (; request != NULL; request = next) {
+                next = request->next;
+                free(request);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < server->listener_count; i++) {
+        free(server->listeners[i].name);
+        free(server->listeners[i].advertised_host);
+    }
+    pthread_mutex_destroy(&server->refused_mutex);
+    free(server->listeners);
+    free(server->loops);
+    free(server);
+}
+
+enum ot_err rpc_kafka_server_start(struct broker *broker, const struct rpc_kafka_setup *setup, struct rpc_kafka_server **out)
+{
+    const struct broker_config *config = broker_config(broker);
+    const struct ot_net_setup net = net_setup(config, setup);
+    struct rpc_kafka_server *server = calloc(1, sizeof *server);
+    enum ot_err err = OT_ERR_NO_MEMORY;
+    uint32_t served = 0;                   /* listeners whose sockets have passed over */
+    if (server == NULL) goto fail;
+    server->broker = broker;
+    server->response_pool = setup->response_pool;
+    server->metrics = setup->metrics;
+    atomic_store(&server->connections_max, config->max_connections);
+    atomic_store(&server->connections_per_ip_max, config->max_connections_per_ip);
+    pthread_mutex_init(&server->refused_mutex, NULL);
+    if (!listeners_copy(server, setup) || (server->loops = calloc(256, sizeof *server->loops)) == NULL) goto fail;
+    rpc_advertise_init(server);
+    if ((err = ot_net_open(&net, &server->net)) != OT_OK) goto fail;
+    OT_ASSERT(ot_net_loop_count(server->net) <= 256);
+    rpc_metrics_init(server);
+    for (; served < setup->listener_count; served++) {
+        const struct rpc_kafka_listener *listener = &setup->listeners[served];
+        for (uint32_t i = 0; i < listener->fd_count; i++) {
+            const enum ot_err one = ot_net_serve(server->net, listener->fds[i], listener->name, &handler, server);
+            if (one != OT_OK) err = one;
+        }
+    }
+    if (err != OT_OK) goto fail;
+    *out = server;
+    return OT_OK;
+fail:
+    for (; served < setup->listener_count; served++) {
+        for (uint32_t i = 0; i < setup->listeners[served].fd_count; i++) close(setup->listeners[served].fds[i]);
+    }
+    if (server != NULL) server_clear(server);
+    return err;
+}
+
+void rpc_kafka_server_stop(struct rpc_kafka_server *server, int64_t timeout_ms)
+{
+    if (server != NULL) ot_net_drain(server->net, timeout_ms);
+}
+
+void rpc_kafka_server_free(struct rpc_kafka_server *server)
+{
+    if (server != NULL) server_clear(server);
+}
+
+struct ot_net *rpc_kafka_server_net(struct rpc_kafka_server *server) { return server->net; }
+
+enum ot_err rpc_kafka_server_adopt(struct rpc_kafka_server *server, int fd)
+{
+    return ot_net_adopt(server->net, fd, server->listeners[0].name, &handler, server);
+}

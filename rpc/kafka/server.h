@@ -1,0 +1,41 @@
+/* The Kafka door: listeners of the wire protocol, and every request kind that is served, translated into calls of the broker. */
+#ifndef OT_RPC_KAFKA_SERVER_H
+#define OT_RPC_KAFKA_SERVER_H
+
+#include "base/io.h"
+#include "base/metrics.h"
+#include "base/net/net.h"
+#include "broker/broker.h"
+
+struct rpc_kafka_server;
+
+struct rpc_kafka_listener {
+    const char *name;                      /* "PLAINTEXT": as in `listeners` */
+    int fds[8];                            /* bound and listening (ot_net_listen); they pass over */
+    uint32_t fd_count;
+    const char *advertised_host;           /* NULL: the address that a client reached */
+    int32_t advertised_port;               /* used with advertised_host */
+};
+
+struct rpc_kafka_setup {
+    const struct rpc_kafka_listener *listeners;        /* copied */
+    uint32_t listener_count;
+    struct ot_pool *request_pool;          /* request bytes in flight (queued.max.request.bytes); outlives the server */
+    struct ot_pool *response_pool;         /* answers not yet sent, without the file ranges in them; outlives the server */
+    struct ot_io *io;                      /* probes and reads cold ranges */
+    struct ot_exec *io_exec;
+    struct ot_metrics *metrics;            /* may be NULL */
+};
+
+/* Starts the reactors and accepts from here on. Sizes and limits come from broker_config. NO_MEMORY, IO; the listeners' sockets are closed then. */
+OT_MUST_CHECK enum ot_err rpc_kafka_server_start(struct broker *broker, const struct rpc_kafka_setup *setup, struct rpc_kafka_server **out);
+/* Stop accepting; long polls are answered with what there is, what is in work is finished, for up to timeout_ms; then every connection is closed. NULL is fine. */
+void rpc_kafka_server_stop(struct rpc_kafka_server *server, int64_t timeout_ms);
+/* Waits until the broker has answered every call (so after broker_stop), then frees. NULL is fine. */
+void rpc_kafka_server_free(struct rpc_kafka_server *server);
+struct ot_net *rpc_kafka_server_net(struct rpc_kafka_server *server);      /* for lists of connections and numbers */
+
+/* Take in a connected socket on listener 0, as if it had been accepted. For tests and fuzzing. */
+OT_MUST_CHECK enum ot_err rpc_kafka_server_adopt(struct rpc_kafka_server *server, int fd);
+
+#endif
