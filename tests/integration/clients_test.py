@@ -1,12 +1,13 @@
 """Clients that nobody here wrote: kcat and librdkafka, confluent-kafka, kafka-python. No consumer groups yet: partitions by hand."""
 import json
+import os
 import shutil
 import subprocess
 import sys
 
 import pytest
 
-from harness import until
+from harness import TOP, until
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -213,3 +214,45 @@ def test_kafka_python_offsets(broker, admin, topic):
         assert consumer.offsets_for_times({p: 1700000003500})[p].offset == 4
     finally:
         consumer.close()
+
+
+OLD_CLIENT = """
+import sys
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition, __version__
+assert __version__ == "2.0.2", __version__
+bootstrap, topic = sys.argv[1:]
+producer = KafkaProducer(bootstrap_servers=bootstrap)
+assert producer.config["api_version"] >= (2, 5), producer.config["api_version"]
+futures = [producer.send(topic, b"v%d" % i, partition=0) for i in range(100)]
+assert [f.get(20).offset for f in futures] == list(range(100))
+consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=20000)
+consumer.assign([TopicPartition(topic, 0)])
+assert [m.value for _, m in zip(range(100), consumer)] == [b"v%d" % i for i in range(100)]
+"""
+
+
+def test_kafka_python_2_0_2_infers_its_version(broker, topic):
+    folder = TOP / "build" / "python-old"
+    if not folder.is_dir():
+        pytest.skip("no build/python-old (./dev setup)")
+    done = subprocess.run([sys.executable, "-c", OLD_CLIENT, broker.bootstrap, topic], env={**os.environ, "PYTHONPATH": str(folder)},
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+    assert done.returncode == 0, done.stdout.decode()
+
+
+# ---- kafkajs
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_kafkajs_without_a_version_setting(broker, name, codec):
+    modules = TOP / "build" / "node" / "node_modules"
+    if not shutil.which("node") or not modules.is_dir():
+        pytest.skip("no node or no build/node (./dev setup)")
+    done = subprocess.run(["node", TOP / "tests/interop/node/kafkajs.js", broker.bootstrap, name, codec, "50"],
+                          env={**os.environ, "NODE_PATH": str(modules)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == 0, done.stderr.decode()
+    got = json.loads(done.stdout)
+    assert [b["port"] for b in got["brokers"]] == [broker.port] and got["partitions"] == 2
+    assert sorted((s["partition"], s["errorCode"], s["baseOffset"]) for s in got["sent"]) == [(0, 0, "0"), (1, 0, "0")]
+    assert {o["partition"]: (o["low"], o["high"]) for o in got["offsets"]} == {0: ("0", "25"), 1: ("0", "25")}
+    assert {o["partition"]: o["offset"] for o in got["byTime"]} == {0: "0", 1: "0"}
+    assert {o["partition"]: o["low"] for o in got["after"]} == {0: "1", 1: "0"}
