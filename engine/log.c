@@ -62,8 +62,8 @@ static enum ot_err open_folder(struct eng_log *log, const struct eng_log_open *h
     log->name = slash == NULL ? log->dir_path : slash + 1;
     enum ot_err err = log->io->ops->mkdir(log->io, log->dir_path);
     if (err != OT_OK && err != OT_ERR_EXISTS) return err;
-    log->dir_unsynced = err == OT_OK;
-    return open_metadata(log, err == OT_OK);
+    log->fresh = err == OT_OK;
+    return open_metadata(log, log->fresh);
 }
 
 static void log_free(struct eng_log *log)

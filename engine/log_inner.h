@@ -30,6 +30,7 @@ struct eng_log {
     struct eng_tail *tail;
     struct eng_log_config config;
     uint64_t truncations;                  /* a flush round that sees it change counts for nothing */
+    bool fresh;                            /* this open made the folder */
     bool dir_unsynced;                     /* the folder itself is not in its parent on disk yet */
     bool metadata_missing, metadata_unsynced;
     /* the writer's own */

@@ -631,7 +631,8 @@ static enum ot_err load_epochs(struct eng_log *log)
     if (damaged || lost) err = eng_log_rebuild_epochs(log);
     else err = OT_OK;
     if (err == OT_OK) err = eng_epochs_truncate_end(log->epochs, atomic_load(&log->log_end_offset), false);
-    if (err == OT_OK) err = eng_epochs_truncate_start(log->epochs, atomic_load(&log->log_start_offset));
+    /* by what is in the files, not by the log start: that may be lower again after a crash */
+    if (err == OT_OK && log->segment_count > 0) err = eng_epochs_truncate_start(log->epochs, log->segments[0]->base_offset);
     if (err == OT_ERR_NO_SPACE) {
         eng_log_give_up(log, err, "writing the leader epochs");
         err = OT_OK;
@@ -658,11 +659,14 @@ static void set_offsets(struct eng_log *log, const struct eng_log_open *how)
 
 enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how, struct eng_recovery *out)
 {
-    enum ot_err err = log->dir_unsynced ? OT_OK : load_segments(log);
+    enum ot_err err = log->fresh ? OT_OK : load_segments(log);
     if (err == OT_OK) err = scan_segments(log, how, out);
     if (err == OT_OK) err = rebuild_missing(log, out);
     if (err != OT_OK) return err;
     set_offsets(log, how);
+    /* a folder that was found may be one that a killed process made and never synced: only a clean close vouches for its name */
+    log->dir_unsynced = !how->clean || log->segment_count == 0;
+    log->metadata_unsynced = !how->clean && !log->metadata_missing && !ot_uuid_is_zero(&log->topic_id);
     if ((err = load_epochs(log)) != OT_OK) return err;
     if (atomic_load(&log->log_start_offset) > atomic_load(&log->log_end_offset)) {
         /* what was below the log start was deleted by a user; its offsets are not given out a second time */

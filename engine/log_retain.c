@@ -88,8 +88,10 @@ static enum ot_err follow_up(struct eng_log *log)
     pthread_mutex_lock(&log->lock);
     int64_t base = log->segment_count == 0 ? 0 : log->segments[0]->base_offset;
     pthread_mutex_unlock(&log->lock);
-    enum ot_err err = eng_epochs_truncate_start(log->epochs, eng_log_start_offset(log));
+    enum ot_err err = eng_epochs_truncate_start(log->epochs, base);
     if (err == OT_OK) err = eng_snapshots_delete_below(log->io, log->dir_path, base);
+    /* else a machine crash brings the segments back, and with them a log start that readers have seen pass */
+    if (err == OT_OK) err = log->io->ops->sync_dir(log->io, log->dir_path);
     return err;
 }
 

@@ -156,7 +156,6 @@ enum ot_err eng_segment_acquire(struct eng_segment *seg, const char *dir_path, e
         if ((err = eng_segment_path(path, dir_path, seg->base_offset, suffixes[which])) != OT_OK) return err;
         /* the .txnindex comes into being with its first entry */
         err = eng_file_acquire(&seg->store->files, file, path, OT_IO_WRITE | (which == ENG_SEGMENT_TXN ? OT_IO_CREATE : 0), fd_out);
-        if (err == OT_ERR_IO) err = eng_file_acquire(&seg->store->files, file, path, OT_IO_READ, fd_out);      /* a read-only file system still reads */
     }
     /* a name may have come to mean another file while we opened it: only who was not retired by then has the right one */
     if (atomic_load(&seg->retired)) {
