@@ -239,6 +239,9 @@ enum ot_err eng_log_finish_segment(struct eng_log *log, struct eng_segment *seg)
     if (err != OT_OK) return err;
     seg->padded = false;
     seg->allocated_end = 0;
+    pthread_mutex_lock(&log->lock);
+    seg->dirty = true;                     /* its new size is to be synced before anything in the next segment counts */
+    pthread_mutex_unlock(&log->lock);
     return OT_OK;
 }
 

@@ -406,19 +406,18 @@ static enum ot_err drop_segments_behind(struct recovery *r, uint32_t slot)
 }
 
 /* The file ends at scan->pos from now on. Synced: else what lies behind could come back behind new batches. */
-static enum ot_err cut_file(struct recovery *r, struct eng_segment *seg, struct eng_scan *scan, uint64_t end)
+static enum ot_err cut_file(struct recovery *r, struct eng_scan *scan, uint64_t end)
 {
     struct ot_io *io = r->log->io;
     if (scan->pos == end) return OT_OK;
     enum ot_err err = io->ops->truncate(io, scan->fd, scan->pos);
     if (err == OT_OK) err = io->ops->fdatasync(io, scan->fd);
     if (err == OT_OK) err = io->ops->sync_dir(io, r->log->dir_path);
-    (void)seg;
     return err;
 }
 
-/* Decide what the stop at scan->pos means, and cut. */
-static enum ot_err cut_at(struct recovery *r, struct eng_segment *seg, uint32_t slot, struct eng_scan *scan, enum ot_err why, bool by_order)
+/* Decide what the stop at scan->pos means, and cut. *goes_on_out: only the preallocated tail of a sealed segment was cut, the next one follows. */
+static enum ot_err cut_at(struct recovery *r, struct eng_segment *seg, uint32_t slot, struct eng_scan *scan, enum ot_err why, bool by_order, bool *goes_on_out)
 {
     struct eng_log *log = r->log;
     uint64_t end = seg->bytes;
@@ -426,6 +425,10 @@ static enum ot_err cut_at(struct recovery *r, struct eng_segment *seg, uint32_t 
     enum ot_err err = scan->pos == end ? OT_OK : eng_scan_is_zero(scan, &zero);
     if (err == OT_OK && !zero && !later && scan->pos < end) err = eng_scan_find_later(scan, r->expected, &later);
     if (err != OT_OK) return err;
+    if (zero && slot + 1 < log->segment_count && log->segments[slot + 1]->base_offset == r->expected) {
+        *goes_on_out = true;
+        return cut_file(r, scan, end);
+    }
     bool more = later || log->segment_count > slot + 1;
     if (!zero && scan->pos < end && r->expected < r->checked_from && (later || why == OT_ERR_CORRUPT)) {
         ot_log(OT_LOG_ERROR, "log", "log_corrupt", "dir=%s offset=%" PRId64 " pos=%" PRIu64, log->dir_path, r->expected, scan->pos);
@@ -444,7 +447,7 @@ static enum ot_err cut_at(struct recovery *r, struct eng_segment *seg, uint32_t 
     if (!zero) r->out->cut_bytes += end - scan->pos;
     if ((!zero && scan->pos < end) || log->segment_count > slot + 1) r->out->cut_offset = r->expected;
     if ((err = drop_segments_behind(r, slot)) != OT_OK) return err;
-    if (!eng_log_read_only(log)) err = cut_file(r, seg, scan, end);
+    if (!eng_log_read_only(log)) err = cut_file(r, scan, end);
     if (r->out->cut_offset >= 0)
         ot_log(OT_LOG_WARN, "log", "log_cut", "dir=%s offset=%" PRId64 " bytes=%" PRIu64 " kept_aside=%d", log->dir_path, r->expected, r->out->cut_bytes,
             r->out->kept_aside);
@@ -514,8 +517,9 @@ static enum ot_err walk_segment(struct recovery *r, uint32_t slot, bool *stopped
     }
     if (err == OT_OK || err == OT_ERR_CORRUPT || err == OT_ERR_SHORT) {
         r->out->scanned_bytes += scan.read_bytes;
-        *stopped_out = err != OT_OK;
-        if (err != OT_OK) err = cut_at(r, seg, slot, &scan, err, by_order);
+        bool goes_on = err == OT_OK;
+        if (err != OT_OK) err = cut_at(r, seg, slot, &scan, err, by_order, &goes_on);
+        *stopped_out = !goes_on;
         if (err == OT_OK) err = finish_walk(r, seg, scan.pos, &start.indexing, slot + 1 == log->segment_count);
     }
     close_indexes(r, seg);
