@@ -162,33 +162,44 @@ fail:
     return err;
 }
 
+/* Whole entries or none: what a failed write left is cut off again. */
+static enum ot_err write_entries(struct eng_log *log, struct eng_segment *seg, enum eng_segment_file which, const uint8_t *raw, size_t bytes, uint64_t pos)
+{
+    int fd = -1;
+    enum ot_err err = eng_segment_acquire(seg, log->dir_path, which, true, &fd);
+    if (err != OT_OK) return err;
+    err = ot_io_write_all(log->io, fd, raw, bytes, pos);
+    if (err != OT_OK) {
+        enum ot_err cut = log->io->ops->truncate(log->io, fd, pos);
+        ot_ignore(cut, "the next write of entries covers it, and open makes the index anew");
+    }
+    eng_segment_release(seg, which);
+    return err;
+}
+
 enum ot_err eng_log_write_indexes(struct eng_log *log, struct eng_segment *seg)
 {
     uint8_t raw[ENG_TAIL_ENTRIES * ENG_TIME_ENTRY_BYTES];
     struct eng_tail *tail = log->tail;     /* only the writer changes what is pending */
-    int fd = -1;
     enum ot_err err = OT_OK;
     if (tail == NULL || (tail->index_pending == 0 && tail->time_pending == 0)) return OT_OK;
     uint32_t index_count = atomic_load(&seg->index_count), time_count = atomic_load(&seg->time_count);
-    if (tail->index_pending > 0) {
-        for (uint32_t i = 0; i < tail->index_pending; i++) eng_index_entry_put(raw + i * ENG_INDEX_ENTRY_BYTES, seg->base_offset, &tail->index[i]);
-        if ((err = eng_segment_acquire(seg, log->dir_path, ENG_SEGMENT_INDEX, true, &fd)) != OT_OK) return err;
-        err = ot_io_write_all(log->io, fd, raw, (size_t)tail->index_pending * ENG_INDEX_ENTRY_BYTES, (uint64_t)index_count * ENG_INDEX_ENTRY_BYTES);
-        eng_segment_release(seg, ENG_SEGMENT_INDEX);
-        if (err != OT_OK) return err;
-    }
-    if (tail->time_pending > 0) {
-        for (uint32_t i = 0; i < tail->time_pending; i++) eng_time_entry_put(raw + i * ENG_TIME_ENTRY_BYTES, seg->base_offset, &tail->time[i]);
-        if ((err = eng_segment_acquire(seg, log->dir_path, ENG_SEGMENT_TIME, true, &fd)) != OT_OK) return err;
-        err = ot_io_write_all(log->io, fd, raw, (size_t)tail->time_pending * ENG_TIME_ENTRY_BYTES, (uint64_t)time_count * ENG_TIME_ENTRY_BYTES);
-        eng_segment_release(seg, ENG_SEGMENT_TIME);
-        if (err != OT_OK) return err;
-    }
+    for (uint32_t i = 0; i < tail->index_pending; i++) eng_index_entry_put(raw + i * ENG_INDEX_ENTRY_BYTES, seg->base_offset, &tail->index[i]);
+    if (tail->index_pending > 0)
+        err = write_entries(log, seg, ENG_SEGMENT_INDEX, raw, (size_t)tail->index_pending * ENG_INDEX_ENTRY_BYTES, (uint64_t)index_count * ENG_INDEX_ENTRY_BYTES);
+    if (err != OT_OK) return err;
     pthread_mutex_lock(&log->lock);
     atomic_store(&seg->index_count, index_count + tail->index_pending);
-    atomic_store(&seg->time_count, time_count + tail->time_pending);
-    tail->index_pending = tail->time_pending = 0;
+    tail->index_pending = 0;
     seg->indexes_dirty = true;
+    pthread_mutex_unlock(&log->lock);
+    for (uint32_t i = 0; i < tail->time_pending; i++) eng_time_entry_put(raw + i * ENG_TIME_ENTRY_BYTES, seg->base_offset, &tail->time[i]);
+    if (tail->time_pending > 0)
+        err = write_entries(log, seg, ENG_SEGMENT_TIME, raw, (size_t)tail->time_pending * ENG_TIME_ENTRY_BYTES, (uint64_t)time_count * ENG_TIME_ENTRY_BYTES);
+    if (err != OT_OK) return err;
+    pthread_mutex_lock(&log->lock);
+    atomic_store(&seg->time_count, time_count + tail->time_pending);
+    tail->time_pending = 0;
     pthread_mutex_unlock(&log->lock);
     return OT_OK;
 }
@@ -199,16 +210,11 @@ static enum ot_err last_time_entry(struct eng_log *log, struct eng_segment *seg)
 {
     uint8_t raw[ENG_TIME_ENTRY_BYTES];
     char path[ENG_PATH_BYTES];
-    int fd = -1;
     struct eng_indexing *indexing = &seg->indexing;
     if (indexing->max_timestamp_ms <= indexing->last_time_ms) return OT_OK;
     eng_time_entry_put(raw, seg->base_offset, &(struct eng_time_entry){ indexing->max_timestamp_ms, indexing->max_timestamp_offset });
     uint32_t count = atomic_load(&seg->time_count);
-    enum ot_err err = eng_segment_acquire(seg, log->dir_path, ENG_SEGMENT_TIME, true, &fd);
-    if (err == OT_OK) {
-        err = ot_io_write_all(log->io, fd, raw, sizeof raw, (uint64_t)count * sizeof raw);
-        eng_segment_release(seg, ENG_SEGMENT_TIME);
-    }
+    enum ot_err err = write_entries(log, seg, ENG_SEGMENT_TIME, raw, sizeof raw, (uint64_t)count * sizeof raw);
     if (err == OT_OK) {
         pthread_mutex_lock(&log->lock);
         atomic_store(&seg->time_count, count + 1);

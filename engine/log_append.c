@@ -143,6 +143,8 @@ static void cut_back(struct eng_log *log, struct eng_segment *seg, int fd, uint6
     enum ot_err err = log->io->ops->truncate(log->io, fd, bytes);
     seg->padded = false;
     seg->allocated_end = 0;
+    /* synced, or a machine crash brings back batches that their producers were told are not there */
+    if (err == OT_OK) err = log->io->ops->fdatasync(log->io, fd);
     if (err != OT_OK) eng_log_give_up(log, err, "cutting back a failed append");
     else if (why != OT_ERR_NO_SPACE && why != OT_ERR_NO_MEMORY) eng_log_give_up(log, why, "append");
 }
@@ -182,7 +184,7 @@ static void remember(struct eng_log *log, const struct eng_log_config *config, s
     struct eng_index_entry index;
     struct eng_time_entry time;
     struct eng_tail *tail = log->tail;
-    if (tail->index_pending == ENG_TAIL_ENTRIES) {
+    if (tail->index_pending == ENG_TAIL_ENTRIES || tail->time_pending == ENG_TAIL_ENTRIES) {
         pthread_mutex_unlock(&log->lock);
         enum ot_err err = eng_log_write_indexes(log, seg);
         if (err != OT_OK) ot_log(OT_LOG_WARN, "log", "index_unwritten", "dir=%s base_offset=%" PRId64 " error=%s", log->dir_path, seg->base_offset, ot_err_name(err));
@@ -193,7 +195,7 @@ static void remember(struct eng_log *log, const struct eng_log_config *config, s
     unsigned what = eng_indexing_step(&seg->indexing, &indexed, config->index_interval_bytes, &index, &time);
     eng_tail_push(tail, batch->base_offset, batch->last_offset, pos);
     if (what == 0) return;
-    if (tail->index_pending == ENG_TAIL_ENTRIES) {     /* the disk takes no entries: a sparser index is still a true one */
+    if (tail->index_pending == ENG_TAIL_ENTRIES || tail->time_pending == ENG_TAIL_ENTRIES) {     /* the disk takes no entries: a sparser index is still a true one */
         seg->indexing.last_time_ms = before.last_time_ms;
         return;
     }

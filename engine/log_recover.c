@@ -587,7 +587,8 @@ static enum ot_err scan_segments(struct eng_log *log, const struct eng_log_open 
     struct recovery r = { .log = log, .config = how->config, .out = out, .clean = how->clean, .last_epoch = -1 };
     if (log->segment_count == 0) return OT_OK;
     r.checked_from = how->clean ? INT64_MAX : OT_MAX(how->recovery_point, log->segments[0]->base_offset);
-    uint32_t slot = how->clean ? log->segment_count - 1 : eng_log_slot(log, r.checked_from);
+    /* one before: a segment that was sealed right behind the recovery point may still have its preallocated size */
+    uint32_t slot = how->clean ? log->segment_count - 1 : eng_log_slot(log, r.checked_from - 1);
     enum ot_err err = walk_from(&r, slot);
     if (err != OT_OK) return err;
     for (uint32_t i = slot; i < log->segment_count && !how->clean; i++) log->segments[i]->dirty = log->segments[i]->name_unsynced = true;

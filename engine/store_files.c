@@ -237,6 +237,8 @@ enum ot_err eng_store_checkpoint_write(struct eng_store *store, uint32_t dir, en
 {
     struct text text = { 0 };
     struct eng_store_dir *home = &store->dirs[dir];
+    /* a recovery point is only good if it is there, and a log start that was told must not go back: these two are always synced */
+    sync = sync || kind != ENG_CHECKPOINT_HIGH_WATERMARK;
     pthread_mutex_lock(&home->checkpoint_lock);
     for (uint32_t i = 0; i < count; i++)
         text_row(&text, rows[i].topic, rows[i].partition, kind == ENG_CHECKPOINT_RECOVERY ? row_limit(home, &rows[i]) : rows[i].offset);
