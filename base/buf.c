@@ -18,6 +18,7 @@ struct kept {
 struct ot_pool {
     const char *name;
     size_t cap_bytes, kept_bytes_max;
+    _Atomic uint64_t refused_count;
     _Atomic size_t used_bytes; /* written under the mutex, read by metrics */
     pthread_mutex_t mutex;
     size_t kept_bytes;
@@ -76,6 +77,7 @@ static struct ot_buf *buf_make(struct ot_pool *pool, size_t bytes, bool forced)
     const size_t used = atomic_load_explicit(&pool->used_bytes, memory_order_relaxed);
     if (!forced && (cap > pool->cap_bytes || used > pool->cap_bytes - cap)) {
         pthread_mutex_unlock(&pool->mutex);
+        atomic_fetch_add_explicit(&pool->refused_count, 1, memory_order_relaxed);
         return NULL;
     }
     atomic_store_explicit(&pool->used_bytes, used + cap, memory_order_relaxed);
@@ -155,6 +157,10 @@ size_t ot_pool_used_bytes(const struct ot_pool *pool)
 size_t ot_pool_cap_bytes(const struct ot_pool *pool)
 {
     return pool->cap_bytes;
+}
+uint64_t ot_pool_refused_count(const struct ot_pool *pool)
+{
+    return atomic_load_explicit(&pool->refused_count, memory_order_relaxed);
 }
 const char *ot_pool_name(const struct ot_pool *pool)
 {

@@ -28,6 +28,7 @@ struct ot_buf *ot_buf_ref(struct ot_buf *buf);
 void ot_buf_unref(struct ot_buf *buf);                         /* NULL is fine */
 size_t ot_pool_used_bytes(const struct ot_pool *pool);
 size_t ot_pool_cap_bytes(const struct ot_pool *pool);
+uint64_t ot_pool_refused_count(const struct ot_pool *pool);
 const char *ot_pool_name(const struct ot_pool *pool);
 /* When the next buffer comes back, every armed waiter is disarmed and its woken(waiter) is called once, on the freeing thread and under
  * the pool's mutex: it may only post a task, and must not touch the pool. Arm first, then try ot_buf_new once more: a buffer may

@@ -49,6 +49,8 @@ struct ot_exec *ot_exec_pool_exec(struct ot_exec_pool *pool);
 double ot_exec_pool_busy_ratio(struct ot_exec_pool *pool);     /* since the last call */
 uint32_t ot_exec_pool_queued(struct ot_exec_pool *pool);
 void ot_exec_pool_stop(struct ot_exec_pool *pool);             /* frees it */
+struct ot_metrics;
+void ot_exec_pool_watch(struct ot_exec_pool *pool, struct ot_metrics *metrics);     /* feeds io_thread_busy_ratio, io_queue_length; outlives the metrics */
 
 /* A thread with a serial executor and timers, for those that own no sockets (the coordinator, background work). The name is static
  * text under 16 bytes. stop runs what is queued, and what that posts; timers that have not fired are forgotten. Not from its own thread. */

@@ -1,4 +1,5 @@
 #include "base/exec.h"
+#include "base/metrics.h"
 #include "base/util.h"
 
 #include <pthread.h>
@@ -154,6 +155,22 @@ uint32_t ot_exec_pool_queued(struct ot_exec_pool *pool)
     const uint32_t count = pool->queued_count;
     pthread_mutex_unlock(&pool->mutex);
     return count;
+}
+
+static void give_busy(void *arg, struct ot_metric_sink *sink)
+{
+    ot_metric_give(sink, NULL, ot_exec_pool_busy_ratio(arg));
+}
+
+static void give_queued(void *arg, struct ot_metric_sink *sink)
+{
+    ot_metric_give(sink, NULL, ot_exec_pool_queued(arg));
+}
+
+void ot_exec_pool_watch(struct ot_exec_pool *pool, struct ot_metrics *metrics)
+{
+    ot_metrics_source(metrics, OT_METRIC_io_thread_busy_ratio, give_busy, pool);
+    ot_metrics_source(metrics, OT_METRIC_io_queue_length, give_queued, pool);
 }
 
 void ot_exec_pool_stop(struct ot_exec_pool *pool)

@@ -1,4 +1,5 @@
 #include "base/mem.h"
+#include "base/metrics.h"
 #include "base/os.h"
 
 #include <stdlib.h>
@@ -104,4 +105,41 @@ uint64_t ot_mem_used_bytes(const struct ot_mem_pool *pool)
 {
     return pool->buffers != NULL ? ot_pool_used_bytes(pool->buffers)
                                  : atomic_load_explicit(&pool->used_bytes, memory_order_relaxed);
+}
+
+static void give_used(void *arg, struct ot_metric_sink *sink)
+{
+    const struct ot_mem_budget *budget = arg;
+    for (uint32_t i = 0; i < budget->pool_count; i++) {
+        ot_metric_give(sink, &budget->pools[i].name, (double)ot_mem_used_bytes(&budget->pools[i]));
+    }
+}
+
+static void give_caps(void *arg, struct ot_metric_sink *sink)
+{
+    const struct ot_mem_budget *budget = arg;
+    for (uint32_t i = 0; i < budget->pool_count; i++) {
+        ot_metric_give(sink, &budget->pools[i].name, (double)budget->pools[i].cap_bytes);
+    }
+}
+
+static void give_refusals(void *arg, struct ot_metric_sink *sink)
+{
+    const struct ot_mem_budget *budget = arg;
+    for (uint32_t i = 0; i < budget->pool_count; i++) {
+        const struct ot_mem_pool *pool = &budget->pools[i];
+        uint64_t refused = atomic_load_explicit(&pool->refused_count, memory_order_relaxed);
+        if (pool->buffers != NULL) refused += ot_pool_refused_count(pool->buffers);
+        ot_metric_give(sink, &pool->name, (double)refused);
+    }
+}
+
+void ot_mem_watch(struct ot_mem_budget *budget, struct ot_metrics *metrics)
+{
+    struct ot_series *limit = ot_series_get(metrics, OT_METRIC_memory_limit_bytes, NULL);
+    ot_series_set(limit, (double)budget->limit_bytes);
+    ot_series_release(metrics, limit);
+    ot_metrics_source(metrics, OT_METRIC_memory_pool_used_bytes, give_used, budget);
+    ot_metrics_source(metrics, OT_METRIC_memory_pool_cap_bytes, give_caps, budget);
+    ot_metrics_source(metrics, OT_METRIC_memory_pool_refused_total, give_refusals, budget);
 }

@@ -60,4 +60,8 @@ void ot_mem_force(struct ot_mem_pool *pool, uint64_t bytes);
 void ot_mem_give(struct ot_mem_pool *pool, uint64_t bytes);
 uint64_t ot_mem_used_bytes(const struct ot_mem_pool *pool);
 
+/* Shows limit, use, cap and refusals of every pool as memory_*. The budget outlives the metrics. */
+struct ot_metrics;
+void ot_mem_watch(struct ot_mem_budget *budget, struct ot_metrics *metrics);
+
 #endif

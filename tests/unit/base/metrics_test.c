@@ -1,5 +1,7 @@
 #include "testing.h"
 
+#include "base/exec.h"
+#include "base/mem.h"
 #include "base/metrics.h"
 #include <pthread.h>
 
@@ -191,6 +193,35 @@ static void sources_and_hooks_feed_each_reading(void **state)
     has_line(expose(metrics), "ottla_partitions_led 2");
 }
 
+static void budget_and_pool_of_threads_can_be_watched(void **state)
+{
+    struct ot_metrics *metrics = *state;
+    struct ot_mem_budget budget;
+    struct ot_exec_pool *threads;
+    assert_int_equal(ot_mem_budget_init(&budget, 1 << 30, ot_mem_specs, OT_MEM_POOL_COUNT, NULL, 0), OT_OK);
+    assert_int_equal(ot_exec_pool_start("io", 1, &threads), OT_OK);
+    budget.pools[OT_MEM_groups].cap_bytes = 100;
+    ot_mem_watch(&budget, metrics);
+    ot_exec_pool_watch(threads, metrics);
+    assert_true(ot_mem_take(&budget.pools[OT_MEM_groups], 60));
+    assert_false(ot_mem_take(&budget.pools[OT_MEM_groups], 60));
+    struct ot_pool *buffers = ot_mem_pool_buffers(&budget.pools[OT_MEM_requests]);
+    struct ot_buf *buf = ot_buf_new(buffers, 4096);
+    assert_null(ot_buf_new(buffers, 1 << 30));
+    const char *text = expose(metrics);
+    has_line(text, "ottla_memory_limit_bytes 1073741824");
+    has_line(text, "ottla_memory_pool_used_bytes{pool=\"groups\"} 60");
+    has_line(text, "ottla_memory_pool_cap_bytes{pool=\"groups\"} 100");
+    has_line(text, "ottla_memory_pool_refused_total{pool=\"groups\"} 1");
+    has_line(text, "ottla_memory_pool_used_bytes{pool=\"requests\"} 4096");
+    has_line(text, "ottla_memory_pool_refused_total{pool=\"requests\"} 1");
+    has_line(text, "ottla_io_queue_length 0");
+    ot_buf_unref(buf);
+    ot_pool_free(buffers);
+    ot_exec_pool_stop(threads);
+    ot_mem_budget_free(&budget);
+}
+
 static void count_one(void *arg, const struct ot_metric_reading *reading)
 {
     assert_non_null(reading->info->name);
@@ -299,6 +330,7 @@ int main(void)
         TEST(a_dropped_series_disappears_and_makes_room),
         TEST(long_label_values_are_cut_between_characters),
         TEST(sources_and_hooks_feed_each_reading),
+        TEST(budget_and_pool_of_threads_can_be_watched),
         TEST(each_visits_what_the_text_shows),
         TEST(a_writer_that_gives_up_is_not_called_again),
         TEST(without_a_registry_counting_does_nothing),
