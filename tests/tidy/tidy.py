@@ -112,7 +112,8 @@ def rule_functions_fit_a_screen():
 
 def rule_no_banned_calls():
     for name in of(".c", ".h"):
-        for number, word in calls(name, BANNED):
+        in_tests = name.startswith("tests/")  # they may start a tool to compare with
+        for number, word in calls(name, [b for b in BANNED if not (in_tests and b in ("system", "popen"))]):
             yield f"{name}:{number}: {word}() is banned"
 
 
