@@ -61,8 +61,9 @@ OT_MUST_CHECK enum ot_err eng_log_finish_segment(struct eng_log *log, struct eng
 OT_MUST_CHECK enum ot_err eng_log_unlink_segment(struct eng_log *log, struct eng_segment *seg);
 /* Largest timestamp of a segment; loads it if needed. The caller holds a reference. */
 OT_MUST_CHECK enum ot_err eng_log_segment_times(struct eng_log *log, struct eng_segment *seg, struct eng_indexing *out);
-/* Producer state from the newest sound snapshot and the batches behind it. index_aborted: make the transaction indexes of that stretch anew. Writer (open, truncate). */
-OT_MUST_CHECK enum ot_err eng_log_load_producers(struct eng_log *log, bool index_aborted, int64_t wall_ms);
+/* Producer state from the newest sound snapshot and the batches behind it. index_aborted: make the transaction indexes of that stretch anew;
+ * it then begins no later than the recovery point and the first damaged index. Writer (open, truncate). */
+OT_MUST_CHECK enum ot_err eng_log_load_producers(struct eng_log *log, bool index_aborted, int64_t recovery_point, int64_t wall_ms);
 /* Take entries whose marker is at or above offset out of the transaction indexes. Writer. */
 OT_MUST_CHECK enum ot_err eng_log_cut_aborted(struct eng_log *log, int64_t offset);
 /* Leader epochs anew from all batches. */

@@ -676,7 +676,7 @@ enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how,
     if (atomic_load(&log->log_start_offset) > atomic_load(&log->log_end_offset)) {
         /* what was below the log start was deleted by a user; its offsets are not given out a second time */
         if ((err = eng_log_begin_at(log, atomic_load(&log->log_start_offset), how->wall_ms)) != OT_OK) return err;
-    } else if ((err = eng_log_load_producers(log, !how->clean && !eng_log_read_only(log), how->wall_ms)) != OT_OK) {
+    } else if ((err = eng_log_load_producers(log, !how->clean && !eng_log_read_only(log), how->recovery_point, how->wall_ms)) != OT_OK) {
         return err;
     }
     for (uint32_t i = 0; i < log->segment_count; i++) {            /* an idle log holds no descriptor */

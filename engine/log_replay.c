@@ -53,8 +53,10 @@ static enum ot_err txn_index_truncate(struct eng_log *log, struct eng_segment *s
     if (bytes == 0) return OT_OK;
     enum ot_err err = eng_segment_acquire(seg, log->dir_path, ENG_SEGMENT_TXN, true, &fd);
     if (err != OT_OK) return err;
-    err = eng_txn_index_truncate(log->io, fd, offset, &bytes);
-    if (err == OT_ERR_CORRUPT) {           /* damaged: replay makes it anew from `offset`; what was below is lost with it, so say it */
+    err = offset <= seg->base_offset ? OT_ERR_CORRUPT : eng_txn_index_truncate(log->io, fd, offset, &bytes);
+    if (err == OT_ERR_CORRUPT && offset <= seg->base_offset) {
+        if ((err = log->io->ops->truncate(log->io, fd, 0)) == OT_OK) bytes = 0;        /* all of it goes, whatever it holds */
+    } else if (err == OT_ERR_CORRUPT) {    /* damaged: replay makes it anew from `offset`; what was below is lost with it, so say it */
         ot_log(OT_LOG_WARN, "log", "txn_index_damaged", "dir=%s base_offset=%" PRId64, log->dir_path, seg->base_offset);
         if ((err = log->io->ops->truncate(log->io, fd, 0)) == OT_OK) bytes = 0;
     }
@@ -167,16 +169,40 @@ static enum ot_err replay_batch(void *arg, struct eng_scan *scan, const struct e
     return index_aborted(replay->log, seg, &done);
 }
 
-enum ot_err eng_log_load_producers(struct eng_log *log, bool index_aborted_too, int64_t wall_ms)
+/* Where a replay that makes the transaction indexes anew may begin: not above the recovery point, since a snapshot can be on disk while entries below it
+ * are not, and not behind the start of a segment whose index is damaged. */
+static enum ot_err replay_limit(struct eng_log *log, int64_t recovery_point, int64_t *limit_io)
 {
-    int64_t end = atomic_load(&log->log_end_offset), from = end;
+    int64_t first = log->segments[0]->base_offset;
+    *limit_io = OT_MAX(OT_MIN(*limit_io, recovery_point), first);
+    for (uint32_t i = 0; i < log->segment_count && log->segments[i]->base_offset < *limit_io; i++) {
+        struct eng_segment *seg = log->segments[i];
+        uint64_t bytes = atomic_load(&seg->txn_bytes);
+        int fd = -1;
+        if (bytes == 0) continue;
+        enum ot_err err = eng_segment_acquire(seg, log->dir_path, ENG_SEGMENT_TXN, true, &fd);
+        if (err != OT_OK) return err;
+        err = eng_txn_index_check(log->io, fd, bytes, seg->base_offset, INT64_MAX);
+        eng_segment_release(seg, ENG_SEGMENT_TXN);
+        if (err == OT_OK) continue;
+        if (err != OT_ERR_CORRUPT) return err;
+        ot_log(OT_LOG_WARN, "log", "txn_index_damaged", "dir=%s base_offset=%" PRId64 " action=rebuilt", log->dir_path, seg->base_offset);
+        *limit_io = seg->base_offset;
+    }
+    return OT_OK;
+}
+
+enum ot_err eng_log_load_producers(struct eng_log *log, bool index_aborted_too, int64_t recovery_point, int64_t wall_ms)
+{
+    int64_t end = atomic_load(&log->log_end_offset), limit = end, from = end;
     struct replay replay = { log, index_aborted_too };
     eng_producers_reset(log->producers);
     if (log->segment_count == 0) return OT_OK;
     /* one from behind a cut would be believed when the log has grown over its offset again */
     enum ot_err err = index_aborted_too ? eng_snapshots_delete_above(log->io, log->dir_path, end) : OT_OK;
+    if (err == OT_OK && index_aborted_too) err = replay_limit(log, recovery_point, &limit);
     if (err != OT_OK) return err;
-    err = eng_snapshots_load(log->io, log->dir_path, log->segments[0]->base_offset, end, log->producers, wall_ms, &from);
+    err = eng_snapshots_load(log->io, log->dir_path, log->segments[0]->base_offset, limit, log->producers, wall_ms, &from);
     if (err != OT_OK) return err;
     log->snapshot_at = from == end ? end : -1;
     if (index_aborted_too && (err = eng_log_cut_aborted(log, from)) != OT_OK) return err;

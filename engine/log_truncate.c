@@ -199,7 +199,7 @@ static enum ot_err truncate_locked(struct eng_log *log, int64_t offset, int64_t 
     free(cut.dropped);
     log->latest_epoch = eng_epochs_latest(log->epochs);
     log->snapshot_at = -1;
-    if (err == OT_OK) err = eng_log_load_producers(log, false, wall_ms);
+    if (err == OT_OK) err = eng_log_load_producers(log, false, INT64_MAX, wall_ms);
     if (err != OT_OK) eng_log_give_up(log, err, "truncation");
     return err;
 }

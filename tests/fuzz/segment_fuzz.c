@@ -1,16 +1,20 @@
 /* Arbitrary bytes as the files of a partition directory, opened through the engine's public functions on a disk in memory.
  *
- *   byte 0  bit 0: put right checksums into the batches and snapshots, so that what lies under them is reached
+ *   byte 0  bit 0: put right checksums into the batches and snapshots, so that what lies under them is reached; bit 1: the directory claims a clean
+ *           shutdown; bits 2-4: a recovery point
  *   then chunks: byte kind, u24 size, bytes. kind & 7: 0 log, 1 index, 2 timeindex, 3 txnindex, 4 snapshot, 5 epoch checkpoint, 6 checkpoint, 7 metadata;
  *           kind >> 3 chooses the base offset of the name
  *
  * Whatever is in them: no crash, no leak, and what loads must hold together: a snapshot that loads is written and loads again as the same state, an index that
- * passes its check can be cut and searched, a history that opens has growing entries. */
+ * passes its check can be cut and searched, a history that opens has growing entries. A log that opens after a crash (nothing trusted) has no fault, reads from end to
+ * end, takes another batch, is cut, and comes back the same. */
+#include "engine/batch_build.h"
 #include "engine/dump.h"
 #include "engine/epochs.h"
 #include "engine/log.h"
 #include "engine/producers.h"
 #include "engine/snapshots.h"
+#include "engine/store.h"
 #include "engine/txnindex.h"
 #include "base/log.h"
 #include "base/util.h"
@@ -169,9 +173,97 @@ static void try_txn_index(struct memory_io *memory)
     }
 }
 
+/* ---- the log ---- */
+
+static void fault_see(void *arg, const char *text)
+{
+    (void)text;
+    (*(uint32_t *)arg)++;
+}
+
+static void read_through(struct eng_log *log)
+{
+    int64_t offset = eng_log_start_offset(log), end = eng_log_end_offset(log);
+    OT_ASSERT(offset >= 0 && offset <= end);
+    for (int i = 0; i < 200 && offset < end; i++) {
+        struct eng_read how = { .offset = offset, .limit_offset = end, .max_bytes = 4096, .min_one = true, .may_block = true };
+        struct eng_read_result result;
+        if (eng_log_read(log, &how, &result) != OT_OK) return;
+        if (result.pin != NULL) result.pin->release(result.pin);
+        OT_ASSERT(result.next_offset_hint > offset || result.bytes == 0);
+        if (result.bytes == 0) return;
+        offset = result.next_offset_hint;
+    }
+}
+
+static void append_one(struct eng_log *log)
+{
+    uint8_t data[ENG_MARKER_BYTES];
+    int64_t end = eng_log_end_offset(log);
+    int32_t epoch = OT_MAX(eng_epochs_latest(eng_log_epochs(log)), 0);
+    uint32_t written = 0;
+    if (end > INT64_MAX / 2 || eng_log_read_only(log)) return;
+    size_t bytes = eng_batch_build_marker(data, 1, 1, epoch, 1, true, 1000);
+    eng_batch_stamp(data, end, epoch);
+    struct eng_append_batch batch = { .data = data, .bytes = (uint32_t)bytes, .leader_epoch = epoch, .base_offset = end, .last_offset = end,
+        .max_timestamp = 1000, .max_timestamp_offset = end };
+    if (eng_log_fits(log, &batch, 1, 0) == 0 && eng_log_roll(log, &(struct ot_blob){ NULL, 0, true }, 0) != OT_OK) return;
+    if (eng_log_append(log, &batch, 1, 0, &written) != OT_OK) return;
+    OT_ASSERT(written == 1 && eng_log_end_offset(log) == end + 1);
+}
+
+static enum ot_err log_open(struct memory_io *memory, struct eng_store **store, struct eng_log **log, bool clean, int64_t recovery_point)
+{
+    const char *const dirs[] = { "d" };
+    struct eng_store_config config = { .dirs = dirs, .dir_count = 1, .files_max = 8 };
+    struct eng_log_open how = { .dir_path = DIR, .clean = clean, .recovery_point = recovery_point, .config = { .segment_bytes = 1 << 20, .segment_ms = INT64_MAX,
+        .segment_index_bytes = 1 << 16, .index_interval_bytes = 300, .retention_ms = -1, .retention_bytes = -1, .delete_enabled = true,
+        .producer_expiry_ms = INT64_MAX, .producers_max = ENTRIES_MAX } };
+    struct eng_recovery recovery;
+    uint32_t bad;
+    how.topic_id.bytes[15] = 1;
+    *log = NULL;
+    enum ot_err err = eng_store_open(&memory->io, &config, store, &bad);
+    OT_ASSERT(err == OT_OK);
+    return eng_log_open(*store, &how, log, &recovery);
+}
+
+static void try_log(struct memory_io *memory, uint8_t flags)
+{
+    struct eng_store *store;
+    struct eng_log *log;
+    struct eng_aborted aborted[ENTRIES_MAX];
+    uint32_t faults = 0, count;
+    bool clean = (flags & 2) != 0;
+    int64_t point = clean ? 0 : bases[(flags >> 2 & 7) % OT_ARRAY_COUNT(bases)], end = -1;
+    enum ot_err err = log_open(memory, &store, &log, clean, point);
+    if (err == OT_OK) {
+        enum ot_err verified = eng_log_verify(log, fault_see, &faults);
+        OT_ASSERT(clean || point > 0 || verified != OT_OK || faults == 0);
+        read_through(log);
+        ot_ignore(eng_log_aborted(log, 0, INT64_MAX, aborted, ENTRIES_MAX, &count), "damage below the recovery point is found when read");
+        append_one(log);
+        int64_t middle = eng_log_start_offset(log) + (eng_log_end_offset(log) - eng_log_start_offset(log)) / 2;
+        if (!eng_log_read_only(log) && eng_log_truncate(log, middle, 0) == OT_OK) OT_ASSERT(eng_log_end_offset(log) <= middle || eng_log_end_offset(log) >= 0);
+        end = eng_log_end_offset(log);
+    }
+    bool closed = log == NULL || eng_log_close(log, true) == OT_OK;
+    eng_store_close(store);
+    if (err == OT_OK && closed && !clean && point == 0) {
+        OT_ASSERT(log_open(memory, &store, &log, false, 0) == OT_OK);
+        OT_ASSERT(eng_log_end_offset(log) == end);
+        (void)eng_log_close(log, false);
+        eng_store_close(store);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static struct memory_io memory;
+    memory_io_init(&memory);
+    files_make(&memory, data, bytes);
+    try_log(&memory, bytes > 0 ? data[0] : 0);
+    memory_io_free(&memory);
     memory_io_init(&memory);
     files_make(&memory, data, bytes);
     try_dump(&memory);

@@ -181,7 +181,8 @@ static inline enum ot_err memory_rename(struct ot_io *io, const char *from, cons
 
 static inline enum ot_err memory_mkdir(struct ot_io *io, const char *path)
 {
-    if (memory_find(memory_of(io), path) != NULL) return OT_ERR_EXISTS;
+    struct ot_io_stat stat;
+    if (memory_stat(io, path, &stat) == OT_OK) return OT_ERR_EXISTS;
     struct memory_file *file = memory_make(memory_of(io), path);
     if (file == NULL) return OT_ERR_NO_SPACE;
     file->dir = true;
