@@ -150,8 +150,8 @@ static enum ot_err real_truncate(struct ot_io *io, int fd, uint64_t bytes)
     return result == 0 ? OT_OK : failed_fd("ftruncate", fd);
 }
 
-/* A failed fallocate may have taken blocks already: give back what lies behind the old end. Blocks that it filled in below the
- * old end (a hole of a sparse file) stay; we make no sparse files. */
+/* A failed fallocate may have taken blocks already: give back what lies behind the old end. What an earlier call had reserved there
+ * goes too, which costs a later append no more than its own allocation. Blocks filled in below the old end (holes) stay. */
 static enum ot_err real_preallocate(struct ot_io *io, int fd, uint64_t pos, uint64_t bytes, bool keep_size)
 {
     (void)io;
