@@ -50,7 +50,7 @@ struct broker_core {
 
     struct broker_fetch_sessions *sessions;
     struct ot_timer tick;                      /* on background_exec */
-    struct ot_task tick_task;
+    struct ot_task tick_task, stop_task;
     int64_t retention_due_us, checkpoint_due_us, expiry_due_us;
     _Atomic bool ticking;
     _Atomic int64_t work_open;                 /* partition opens, lane writes, flushes, deletions under way */

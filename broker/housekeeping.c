@@ -57,11 +57,7 @@ static void tick_run(struct ot_task *task)
     const struct broker_config *config = broker_config_current(core->config);
     int64_t now_us = ot_exec_now_us(core->background_exec), wall_ms = ot_exec_wall_ms(core->background_exec);
     uint32_t count = 0;
-    if (atomic_load(&core->stopping)) {
-        ot_exec_timer_cancel(core->background_exec, &core->tick);
-        atomic_store(&core->ticking, false);
-        return;
-    }
+    if (atomic_load(&core->stopping)) return;  /* stop_run is on its way */
     broker_space_check(core);
     bool retention = now_us >= core->retention_due_us, expiry = now_us >= core->expiry_due_us;
     if (retention) core->retention_due_us = now_us + config->log_retention_check_interval_ms * 1000;
@@ -78,6 +74,14 @@ static void tick_run(struct ot_task *task)
         broker_checkpoints_write(core, false);
     }
     ot_exec_timer_set(core->background_exec, &core->tick, now_us + TICK_US);
+}
+
+/* A task of its own: the first tick may still be queued when a server stops right after its start, and a task is queued once. */
+static void stop_run(struct ot_task *task)
+{
+    struct broker_core *core = OT_CONTAINER(task, struct broker_core, stop_task);
+    ot_exec_timer_cancel(core->background_exec, &core->tick);
+    atomic_store(&core->ticking, false);
 }
 
 static void tick_fired(struct ot_timer *timer)
@@ -136,6 +140,7 @@ enum ot_err broker_core_init(struct broker_core *core, const struct broker_setup
     if (core->nap == NULL) core->nap = nap;
     core->tick.fired = tick_fired;
     core->tick_task.run = tick_run;
+    core->stop_task.run = stop_run;
     pthread_rwlock_init(&core->registry, NULL);
     pthread_mutex_init(&core->decoders_mutex, NULL);
     ot_map_init(&core->topics_by_name);
@@ -207,7 +212,8 @@ bool broker_core_stop(struct broker_core *core, int64_t timeout_ms)
 {
     int64_t deadline_us = ot_exec_now_us(core->background_exec) + timeout_ms * 1000;
     atomic_store(&core->stopping, true);
-    ot_exec_post(core->background_exec, &core->tick_task);      /* sees stopping and ends the ticking */
+    atomic_store(&core->ticking, true);
+    ot_exec_post(core->background_exec, &core->stop_task);      /* ends the ticking */
     bool idle = wait_idle(core, deadline_us);
     flush_each(core);
     idle = wait_idle(core, deadline_us) && idle;

@@ -15,7 +15,7 @@ void broker_view_give(const struct broker_view *view);
 struct broker_view_cluster { struct ot_str cluster_id; int32_t controller_id; int32_t term; int64_t version; int32_t this_broker; };
 void broker_view_cluster(const struct broker_view *view, struct broker_view_cluster *out);
 
-struct broker_view_endpoint { struct ot_str listener, host; int32_t port; };
+struct broker_view_endpoint { struct ot_str listener, host /* null: as the client reached it */; int32_t port; struct ot_str security; };
 struct broker_view_broker { int32_t id; int64_t epoch; bool fenced; struct ot_str rack; const struct broker_view_endpoint *endpoints; uint32_t endpoint_count; };
 /* Next row after `after` (start with INT32_MIN); false at the end. scratch memory for arrays comes from the arena. */
 bool broker_view_next_broker(const struct broker_view *view, int32_t after, struct ot_arena *arena, struct broker_view_broker *out);
@@ -37,5 +37,11 @@ struct broker_view_partition {
 };
 bool broker_view_partition(const struct broker_view *view, const struct ot_uuid *topic_id, int32_t index, struct ot_arena *arena,
     struct broker_view_partition *out);
+
+/* Overrides, in name order; after null: the first. A topic's version is in its row, a broker's (-1: cluster default) here; 0 when nothing was ever set. */
+struct broker_view_config { struct ot_str name, value; };
+bool broker_view_next_topic_config(const struct broker_view *view, const struct ot_uuid *topic_id, struct ot_str after, struct broker_view_config *out);
+bool broker_view_next_broker_config(const struct broker_view *view, int32_t broker_id, struct ot_str after, struct broker_view_config *out);
+int64_t broker_view_broker_config_version(const struct broker_view *view, int32_t broker_id);
 
 #endif

@@ -292,7 +292,7 @@ static void start_publication(struct coord *coord, bool first)
         delta->bytes = coord->accepted_delta.bytes;
         delta->row_count = 1;
         err = coord_delta_apply(&coord->next, coord->accepted_delta);
-    } else if (first && coord->blank && coord->committed.row_count == 0) {
+    } else if (first && coord->committed.row_count == 0) {
         err = found(coord);
     }
     if (err != OT_OK || (err = coord_live_load(coord)) != OT_OK) {
@@ -404,7 +404,7 @@ static void store_failed(struct coord *coord, uint64_t token, enum ot_err error)
         coord->in_flight = false;
         coord_value_drop(&coord->next);        /* nobody saw it; its version is not used again */
         answer_all(coord, &coord->merged, OT_ERR_NO_SPACE, "the disk of the metadata is full: nothing was changed");
-    } else {
+    } else if (token == coord->token_waited || error != OT_ERR_NO_SPACE) {     /* a COMMIT that found no room is not missed */
         halt(coord, error, "metadata could not be written");
     }
 }

@@ -95,6 +95,50 @@ static void key_after(struct coord_key *key)               /* the least key abov
     }
 }
 
+static bool parse_scope(struct ot_reader *in, struct coord_scope *out)
+{
+    uint8_t kind = ot_read_u8(in);
+    out->kind = kind;
+    if (kind == COORD_SCOPE_BROKER) {
+        out->broker_id = (int32_t)(ot_read_u32(in) ^ UINT32_C(0x80000000));
+    } else if (kind == COORD_SCOPE_TOPIC) {
+        const uint8_t *id = ot_read_bytes(in, 16);
+        memcpy(out->topic_id.bytes, id == NULL ? (const uint8_t[16]){ 0 } : id, 16);
+    }
+    return in->err == OT_OK && kind <= COORD_SCOPE_TOPIC;
+}
+
+bool coord_key_parse(struct ot_blob key, struct coord_key_parts *out)
+{
+    struct ot_reader in = ot_reader_over(key.data, key.bytes);
+    memset(out, 0, sizeof *out);
+    out->table = ot_read_u8(&in);
+    switch (out->table) {
+    case COORD_TABLE_CLUSTER: return in.err == OT_OK && ot_reader_left(&in) == 0;
+    case COORD_TABLE_VOTER:
+    case COORD_TABLE_BROKER: out->id = (int32_t)(ot_read_u32(&in) ^ UINT32_C(0x80000000)); break;
+    case COORD_TABLE_TOPIC_NAME:
+    case COORD_TABLE_FOLDED_NAME: break;
+    case COORD_TABLE_TOPIC:
+    case COORD_TABLE_PARTITION: {
+        const uint8_t *id = ot_read_bytes(&in, 16);
+        memcpy(out->topic_id.bytes, id == NULL ? (const uint8_t[16]){ 0 } : id, 16);
+        out->index = out->table == COORD_TABLE_PARTITION ? (int32_t)(ot_read_u32(&in) ^ UINT32_C(0x80000000)) : 0;
+        break;
+    }
+    case COORD_TABLE_DELETED_TOPIC: return key.bytes == 25;
+    case COORD_TABLE_CONFIG:
+    case COORD_TABLE_CONFIG_SCOPE:
+        if (!parse_scope(&in, &out->scope)) {
+            return false;
+        }
+        break;
+    default: return false;
+    }
+    out->name = (struct ot_str){ (const char *)in.at, (uint32_t)ot_reader_left(&in), false };
+    return in.err == OT_OK;
+}
+
 /* First row at or after key within its first prefix_bytes. */
 static bool first_from(const struct coord_value *value, const struct coord_key *key, uint32_t prefix_bytes, struct ot_blob *key_out, struct ot_blob *row_out)
 {
@@ -475,7 +519,7 @@ static struct coord_key key_config_scope(const struct coord_scope *scope)
 int64_t coord_config_version(const struct coord_value *value, const struct coord_scope *scope)
 {
     struct ot_coord_config_scope_row row;
-    return get_flat(value, key_config_scope(scope), &ot_coord_config_scope_row_message, &row) == OT_OK ? row.version : -1;
+    return get_flat(value, key_config_scope(scope), &ot_coord_config_scope_row_message, &row) == OT_OK ? row.version : 0;
 }
 
 enum ot_err coord_config_version_put(struct coord_edit *edit, const struct coord_scope *scope, int64_t version)

@@ -38,6 +38,10 @@ static inline struct ot_blob coord_key_blob(const struct coord_key *key) { retur
 
 struct coord_scope { enum { COORD_SCOPE_CLUSTER, COORD_SCOPE_BROKER, COORD_SCOPE_TOPIC } kind; int32_t broker_id; struct ot_uuid topic_id; };
 
+/* What a key of the value is about; fields that its table does not have are zero. False: no key of ours. */
+struct coord_key_parts { enum coord_table table; int32_t id; struct ot_uuid topic_id; int32_t index; struct coord_scope scope; struct ot_str name; };
+bool coord_key_parse(struct ot_blob key, struct coord_key_parts *out);
+
 /* What a writer needs: the value that is being made, and the delta that says how. */
 struct coord_edit { struct coord_value *value; struct coord_delta *delta; };
 
@@ -94,7 +98,7 @@ OT_MUST_CHECK enum ot_err coord_config_remove(struct coord_edit *edit, const str
 /* First config of the scope with a name above `after` (null: the first). */
 OT_MUST_CHECK enum ot_err coord_config_next(const struct coord_value *value, const struct coord_scope *scope, struct ot_str after,
     struct ot_str *name_out, struct ot_str *value_out);
-int64_t coord_config_version(const struct coord_value *value, const struct coord_scope *scope);    /* of cluster and brokers; -1: never changed */
+int64_t coord_config_version(const struct coord_value *value, const struct coord_scope *scope);    /* of cluster and brokers; 0: never changed */
 OT_MUST_CHECK enum ot_err coord_config_version_put(struct coord_edit *edit, const struct coord_scope *scope, int64_t version);
 
 /* Does every row decode, and do the tables agree (names with topics, partitions with their topics, counters)? For a value from the disk.

@@ -151,6 +151,16 @@ static bool read_row(struct ot_reader *in, struct row *out)
     return in->err == OT_OK;
 }
 
+bool coord_delta_next(struct ot_reader *reader, struct coord_delta_row *out)
+{
+    struct row row;
+    if (ot_reader_left(reader) == 0 || !read_row(reader, &row)) {
+        return false;
+    }
+    *out = (struct coord_delta_row){ row.op == OP_REMOVE, row.key, row.bytes };
+    return true;
+}
+
 enum ot_err coord_delta_apply(struct coord_value *value, struct ot_blob delta)
 {
     struct coord_value next = coord_value_share(value);

@@ -39,6 +39,9 @@ OT_MUST_CHECK enum ot_err coord_delta_set(struct coord_delta *delta, struct coor
 OT_MUST_CHECK enum ot_err coord_delta_remove(struct coord_delta *delta, struct coord_value *value, struct ot_blob key);
 /* Apply the rows of a delta. MALFORMED, NO_MEMORY, NOT_FOUND (a remove of nothing), TOO_LARGE: value is as before. */
 OT_MUST_CHECK enum ot_err coord_delta_apply(struct coord_value *value, struct ot_blob delta);
+struct coord_delta_row { bool removed; struct ot_blob key, bytes; };
+/* Next row of a delta; false at its end, or (reader->err) at what is no row. */
+bool coord_delta_next(struct ot_reader *reader, struct coord_delta_row *out);
 
 /* ---- snapshots: the rows in key order, made and read piece by piece ----
  * Rows are those of a delta, sets only. What stands around them (magic, stamp, hash, checksum) is the driver's file format. */

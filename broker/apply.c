@@ -1,0 +1,196 @@
+/* Committed states on their way to this broker's configs and partitions. Runs on the coordinator's thread. Configs go first, so that a partition opens with
+ * what the same state says about it. */
+#include "broker/room.h"
+
+#include "base/log.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONFIGS_MAX = 256, CONFIG_ARENA_BYTES = 1 << 20 };
+
+struct applying {
+    struct broker *broker;
+    const struct coord_value *value;
+    struct broker_batch *batch;
+    struct ot_uuid topic_id;                   /* whose config and name are loaded */
+    bool loaded;
+    struct ot_arena arena;
+    struct broker_topic_config config;
+    const char *name;
+    bool internal;
+};
+
+static void applying_begin(struct applying *a, struct broker *broker, const struct coord_value *value, struct broker_batch *batch)
+{
+    *a = (struct applying){ .broker = broker, .value = value, .batch = batch };
+    ot_arena_init(&a->arena, CONFIG_ARENA_BYTES);
+}
+
+/* Name and effective config of a topic. False: it is not there (any more). */
+static bool load_topic(struct applying *a, const struct ot_uuid *id)
+{
+    const char *keys[CONFIGS_MAX], *values[CONFIGS_MAX];
+    uint32_t count = 0;
+    struct ot_coord_topic_row row;
+    struct coord_scope scope = { .kind = COORD_SCOPE_TOPIC, .topic_id = *id };
+    struct ot_str name = { 0 }, text;
+    if (a->loaded && ot_uuid_equal(&a->topic_id, id)) {
+        return true;
+    }
+    a->loaded = false;
+    ot_arena_reset(&a->arena);
+    if (coord_topic_get(a->value, id, &row) != OT_OK || (a->name = ot_arena_str(&a->arena, row.name)) == NULL) {
+        return false;
+    }
+    while (count < CONFIGS_MAX && coord_config_next(a->value, &scope, name, &name, &text) == OT_OK) {
+        keys[count] = ot_arena_str(&a->arena, name);
+        values[count] = ot_arena_str(&a->arena, text);
+        if (keys[count] == NULL || values[count] == NULL) {
+            return false;
+        }
+        count++;
+    }
+    broker_topic_config_effective(a->broker->setup.config, keys, values, count, &a->config);
+    a->internal = row.internal;
+    a->topic_id = *id;
+    a->loaded = true;
+    return true;
+}
+
+static int32_t ids_of(const struct coord_partition *row, uint64_t set, int32_t *out)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < row->replica_count; i++) {
+        if ((set >> i & 1) != 0) {
+            out[count++] = row->replicas[i];
+        }
+    }
+    return count;
+}
+
+static void apply_partition(struct applying *a, const struct ot_uuid *topic_id, int32_t index, const struct coord_partition *row)
+{
+    int32_t isr[COORD_REPLICAS_MAX];
+    if (coord_replica_bit(row, a->broker->node_id) == 0 || !load_topic(a, topic_id)) {
+        return;
+    }
+    struct broker_partition_row out = { .topic_id = *topic_id, .topic = a->name, .partition = index, .leader = row->leader, .leader_epoch = row->leader_epoch,
+        .partition_epoch = row->partition_epoch, .min_isr = row->min_isr, .isr = isr, .isr_count = ids_of(row, row->isr, isr), .replicas = row->replicas,
+        .replica_count = row->replica_count, .internal = a->internal };
+    broker_batch_add(a->batch);
+    broker_partition_apply(a->broker, &out, &a->config, a->broker->setup.coord_exec, broker_batch_opened, a->batch);
+}
+
+static void configure_topic(struct applying *a, const struct ot_uuid *id)
+{
+    a->loaded = false;
+    if (load_topic(a, id)) {
+        broker_partition_configure(a->broker, id, &a->config);
+    }
+}
+
+static void configure_all(struct applying *a)
+{
+    struct ot_coord_topic_name_row row;
+    struct ot_str name = { 0 };
+    while (coord_topic_name_next(a->value, name, &name, &row) == OT_OK) {
+        configure_topic(a, &row.topic_id);
+    }
+}
+
+static bool apply_broker_config(struct applying *a, const struct coord_scope *scope, struct ot_str name, const struct ot_str *text)
+{
+    ot_arena_reset(&a->arena);
+    a->loaded = false;
+    int32_t id = scope->kind == COORD_SCOPE_CLUSTER ? -1 : scope->broker_id;
+    if (id != -1 && id != a->broker->node_id) {
+        return false;
+    }
+    const char *key = ot_arena_str(&a->arena, name), *value = text == NULL ? NULL : ot_arena_str(&a->arena, *text);
+    enum ot_err err = key == NULL ? OT_ERR_NO_MEMORY : broker_config_apply_dynamic(a->broker->setup.config, id, key, value);
+    if (err != OT_OK) {
+        ot_log(OT_LOG_WARN, "config", "dynamic_config_not_applied", "key=%s error=%s", key == NULL ? "?" : key, ot_err_name(err));
+    }
+    return err == OT_OK;
+}
+
+void broker_apply_configs(struct broker *broker, const struct coord_value *value)
+{
+    struct applying a;
+    struct coord_scope scopes[2] = { { .kind = COORD_SCOPE_CLUSTER }, { .kind = COORD_SCOPE_BROKER, .broker_id = broker->node_id } };
+    applying_begin(&a, broker, value, NULL);
+    for (int i = 0; i < 2; i++) {
+        struct ot_str name = { 0 }, text;
+        while (coord_config_next(value, &scopes[i], name, &name, &text) == OT_OK) {
+            apply_broker_config(&a, &scopes[i], name, &text);
+        }
+    }
+    ot_arena_free(&a.arena);
+}
+
+void broker_apply_all(struct broker *broker, const struct coord_value *value, struct broker_batch *batch)
+{
+    struct applying a;
+    struct coord_cursor cursor;
+    struct ot_uuid id;
+    struct coord_partition row;
+    int32_t index;
+    applying_begin(&a, broker, value, batch);
+    coord_partitions_begin(value, &cursor);
+    while (coord_partitions_next(&cursor, &id, &index, &row) == OT_OK) {
+        apply_partition(&a, &id, index, &row);
+    }
+    ot_arena_free(&a.arena);
+}
+
+/* Configs of the delta; true when a default changed under all topics. */
+static bool delta_configs(struct applying *a, struct ot_blob delta)
+{
+    struct ot_reader in = ot_reader_over(delta.data, delta.bytes);
+    struct coord_delta_row row;
+    struct coord_key_parts key;
+    struct ot_str text;
+    bool defaults = false;
+    while (coord_delta_next(&in, &row)) {
+        if (coord_key_parse(row.key, &key) && key.table == COORD_TABLE_CONFIG && key.scope.kind != COORD_SCOPE_TOPIC) {
+            bool there = coord_config_get(a->value, &key.scope, key.name, &text) == OT_OK;
+            defaults |= apply_broker_config(a, &key.scope, key.name, there ? &text : NULL);
+        }
+    }
+    return defaults;
+}
+
+static void delta_topics(struct applying *a, struct ot_blob delta, bool configs_too)
+{
+    struct ot_reader in = ot_reader_over(delta.data, delta.bytes);
+    struct coord_delta_row row;
+    struct coord_key_parts key;
+    struct coord_partition partition;
+    struct ot_uuid configured = { { 0 } };
+    while (coord_delta_next(&in, &row)) {
+        if (!coord_key_parse(row.key, &key)) {
+            continue;
+        }
+        if (key.table == COORD_TABLE_TOPIC && row.removed) {
+            broker_topic_remove(a->broker, &key.topic_id);
+        } else if (key.table == COORD_TABLE_PARTITION && !row.removed
+            && coord_partition_get(a->value, &key.topic_id, key.index, &partition) == OT_OK) {
+            apply_partition(a, &key.topic_id, key.index, &partition);
+        } else if (configs_too && key.table == COORD_TABLE_CONFIG && key.scope.kind == COORD_SCOPE_TOPIC && !ot_uuid_equal(&configured, &key.scope.topic_id)) {
+            configured = key.scope.topic_id;
+            configure_topic(a, &key.scope.topic_id);
+        }
+    }
+}
+
+void broker_apply_delta(struct broker *broker, const struct coord_value *value, struct ot_blob delta, struct broker_batch *batch)
+{
+    struct applying a;
+    applying_begin(&a, broker, value, batch);
+    bool defaults = delta_configs(&a, delta);
+    delta_topics(&a, delta, !defaults);
+    if (defaults) {
+        configure_all(&a);
+    }
+    ot_arena_free(&a.arena);
+}

@@ -1,0 +1,371 @@
+#include "broker/room.h"
+
+#include "base/log.h"
+#include "base/util.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define DEFAULT_LOG_DIR "ottla-data"
+enum { BROKERS_MAX = 1024, LISTENERS_MAX = 16 };
+
+/* ---- what the coordinator tells */
+
+static void hook_applied(void *arg, const struct coord_value *value, struct ot_blob delta, struct broker_batch *batch)
+{
+    struct broker *broker = arg;
+    enum ot_err err = broker_views_publish(&broker->views, value, broker->node_id, broker->term, broker->node_id);
+    if (err != OT_OK) {
+        ot_log(OT_LOG_ERROR, "broker", "view_not_published", "version=%lld error=%s", (long long)value->stamp.version, ot_err_name(err));
+    }
+    if (broker->applying) {
+        broker_apply_delta(broker, value, delta, batch);
+    }
+}
+
+static void tell(struct broker *broker, bool *what)
+{
+    pthread_mutex_lock(&broker->starting.mutex);
+    *what = true;
+    pthread_cond_broadcast(&broker->starting.changed);
+    pthread_mutex_unlock(&broker->starting.mutex);
+}
+
+static void hook_leading(void *arg, int32_t term)
+{
+    struct broker *broker = arg;
+    broker->term = term;
+    tell(broker, &broker->starting.leading);
+}
+
+static void hook_halted(void *arg, enum ot_err err, const char *text)
+{
+    struct broker *broker = arg;
+    (void)text;
+    atomic_store(&broker->halted_text, err == OT_ERR_IO ? "the metadata journal cannot be written (I/O error): restart on a working disk"
+        : "the metadata journal cannot be written");
+    atomic_store(&broker->stage, BROKER_HALTED);
+    tell(broker, &broker->starting.failed);
+}
+
+static void hook_closing(void *arg) { broker_views_free(&((struct broker *)arg)->views); }
+
+static void give_reserve(void *arg)
+{
+    struct broker *broker = arg;
+    eng_store_reserve_release(broker->core.store, broker->meta_dir);
+}
+
+/* ---- opening, step by step */
+
+static uint32_t split_dirs(char *list, const char **out, uint32_t max)
+{
+    uint32_t count = 0;
+    for (char *at = list, *end; at != NULL && count < max; at = end) {
+        end = strchr(at, ',');
+        if (end != NULL) {
+            *end++ = 0;
+        }
+        at += strspn(at, " \t");
+        for (size_t bytes = strlen(at); bytes > 0 && (at[bytes - 1] == ' ' || at[bytes - 1] == '\t'); bytes--) {
+            at[bytes - 1] = 0;
+        }
+        if (*at != 0) {
+            out[count++] = at;
+        }
+    }
+    return count;
+}
+
+static uint32_t files_max(const struct broker_config *config)
+{
+    struct rlimit limit;
+    if (config->ottla_open_files_max > 0) {
+        return (uint32_t)config->ottla_open_files_max;
+    }
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (uint32_t)OT_MIN(OT_MAX(limit.rlim_cur / 2, 64u), 1u << 20) : 512;
+}
+
+static enum ot_err open_store(struct broker *broker)
+{
+    const struct broker_config *config = broker_config_current(broker->setup.config);
+    const char *dirs[BROKER_DIRS_MAX];
+    char *list = strdup(config->log_dirs == NULL || config->log_dirs[0] == 0 ? DEFAULT_LOG_DIR : config->log_dirs);
+    uint32_t bad = 0;
+    if (list == NULL) {
+        return OT_ERR_NO_MEMORY;
+    }
+    struct eng_store_config how = { .dirs = dirs, .dir_count = split_dirs(list, dirs, BROKER_DIRS_MAX), .files_max = files_max(config),
+        .append_mapped_bytes_max = (uint64_t)config->log_append_mapped_bytes_max };
+    how.maps_max = how.files_max / 2;
+    enum ot_err err = how.dir_count == 0 ? OT_ERR_INVALID_CONFIG : eng_store_open(broker->setup.io, &how, &broker->core.store, &bad);
+    if (err == OT_ERR_LOCKED) {
+        ot_log(OT_LOG_ERROR, "broker", "log_dir_locked", "log_dir=%s text=\"another server uses this directory\"", dirs[OT_MIN(bad, how.dir_count - 1)]);
+    } else if (err != OT_OK) {
+        ot_log(OT_LOG_ERROR, "broker", "log_dirs_not_opened", "log_dirs=\"%s\" error=%s", config->log_dirs == NULL ? DEFAULT_LOG_DIR : config->log_dirs, ot_err_name(err));
+    }
+    broker->has_store = err == OT_OK;
+    free(list);
+    return err;
+}
+
+static struct coord_config coordinator_config(struct broker *broker, const struct broker_identity *identity)
+{
+    const struct broker_config *config = broker_config_current(broker->setup.config);
+    return (struct coord_config){ .node_id = broker->node_id, .dir_id = identity->dir_ids[broker->meta_dir], .cluster_id = ot_str_of(identity->cluster_id),
+        .voter_host = ot_str_of("127.0.0.1"), .voter_port = 9093, .min_isr_default = config->min_insync_replicas, .partitions_max = config->max_topic_partitions,
+        .brokers_max = BROKERS_MAX,
+        .delta_bytes_max = (uint32_t)OT_MIN(OT_MAX((int64_t)16 << 20, (int64_t)config->max_topic_partitions * 96), (int64_t)200 << 20) };
+}
+
+static bool wait_leading(struct broker *broker)
+{
+    pthread_mutex_lock(&broker->starting.mutex);
+    while (!broker->starting.leading && !broker->starting.failed) {
+        pthread_cond_wait(&broker->starting.changed, &broker->starting.mutex);
+    }
+    bool leading = broker->starting.leading;
+    pthread_mutex_unlock(&broker->starting.mutex);
+    return leading;
+}
+
+static enum ot_err start_coordinator(struct broker *broker, struct broker_identity *identity)
+{
+    const struct broker_config *config = broker_config_current(broker->setup.config);
+    char text[1024] = "";
+    struct broker_coordinator_setup setup = { .io = broker->setup.io, .exec = broker->setup.coord_exec, .io_exec = broker->setup.io_exec,
+        .pages_bytes_max = ((uint64_t)64 << 20) + (uint64_t)config->max_topic_partitions * 1024, .make_room = give_reserve, .make_room_arg = broker,
+        .hooks = { broker, hook_applied, hook_leading, hook_halted, hook_closing } };
+    uint64_t seed;
+    ot_random_bytes(&seed, sizeof seed);
+    enum ot_err err = broker_identity_find(broker, text, sizeof text);
+    setup.dir = broker->meta_path;
+    if (err == OT_OK && (err = broker_coordinator_load(&setup, &broker->coordinator, text, sizeof text)) == OT_OK
+        && (err = broker_identity_check(broker, broker_coordinator_image(broker->coordinator), identity, text, sizeof text)) == OT_OK) {
+        struct coord_config coordinator = coordinator_config(broker, identity);
+        err = broker_coordinator_start(broker->coordinator, &coordinator, seed, text, sizeof text);
+    }
+    if (err != OT_OK) {
+        ot_log(OT_LOG_ERROR, "broker", "start_refused", "error=%s text=\"%s\"", ot_err_name(err), text);
+        return err;
+    }
+    return wait_leading(broker) ? OT_OK : OT_ERR_IO;
+}
+
+/* ---- one request, waited for */
+
+struct waited { struct broker_ask ask; pthread_mutex_t mutex; pthread_cond_t changed; bool done; };
+
+static void waited_answered(struct broker_ask *ask)
+{
+    struct waited *waited = OT_CONTAINER(ask, struct waited, ask);
+    pthread_mutex_lock(&waited->mutex);
+    waited->done = true;
+    pthread_cond_signal(&waited->changed);
+    pthread_mutex_unlock(&waited->mutex);
+}
+
+static enum ot_err ask_and_wait(struct broker *broker, struct coord_request *request)
+{
+    struct waited waited = { .ask = { .request = *request, .answered = waited_answered } };
+    pthread_mutex_init(&waited.mutex, NULL);
+    pthread_cond_init(&waited.changed, NULL);
+    broker_coordinator_ask(broker->coordinator, &waited.ask);
+    pthread_mutex_lock(&waited.mutex);
+    while (!waited.done) {
+        pthread_cond_wait(&waited.changed, &waited.mutex);
+    }
+    pthread_mutex_unlock(&waited.mutex);
+    pthread_mutex_destroy(&waited.mutex);
+    pthread_cond_destroy(&waited.changed);
+    *request = waited.ask.request;
+    if (request->error != OT_OK) {
+        ot_log(OT_LOG_ERROR, "broker", "registration_refused", "error=%s text=\"%s\"", ot_err_name(request->error), request->text);
+    }
+    return request->error;
+}
+
+static enum ot_err register_broker(struct broker *broker, const struct broker_identity *identity, enum coord_boot boot)
+{
+    const struct broker_config *config = broker_config_current(broker->setup.config);
+    struct coord_endpoint endpoints[LISTENERS_MAX];
+    struct ot_uuid dirs[BROKER_DIRS_MAX];
+    struct coord_request request = { .ask = COORD_ASK_REGISTER, .if_version = -1, .u.register_ = { .broker_id = broker->node_id, .boot_class = boot,
+        .endpoints = endpoints, .dir_ids = dirs, .rack = config->broker_rack == NULL ? (struct ot_str){ .null = true } : ot_str_of(config->broker_rack) } };
+    struct coord_register *ask = &request.u.register_;
+    ot_uuid_random(&ask->incarnation_id);
+    for (uint32_t dir = 0; dir < eng_store_dir_count(broker->core.store) && dir < BROKER_DIRS_MAX; dir++) {
+        if (!eng_store_dir_offline(broker->core.store, dir)) {
+            dirs[ask->dir_count++] = identity->dir_ids[dir];
+        }
+    }
+    for (uint32_t i = 0; i < broker->setup.listener_count && i < LISTENERS_MAX; i++) {
+        const struct broker_listener *one = &broker->setup.listeners[i];
+        endpoints[ask->endpoint_count++] = (struct coord_endpoint){ ot_str_of(one->name), ot_str_of(one->advertised_host),
+            one->advertised_port > 0 ? one->advertised_port : one->port, ot_str_of(one->security == NULL ? one->name : one->security) };
+    }
+    enum ot_err err = ask_and_wait(broker, &request);
+    if (err != OT_OK) {
+        return err;
+    }
+    broker->broker_epoch = request.version;
+    struct coord_request beat = { .ask = COORD_ASK_HEARTBEAT, .if_version = -1, .u.heartbeat = { .broker_id = broker->node_id,
+        .broker_epoch = broker->broker_epoch, .applied_version = broker->broker_epoch } };
+    return ask_and_wait(broker, &beat);
+}
+
+/* ---- partitions */
+
+static void run_configs(void *arg)
+{
+    struct broker *broker = arg;
+    broker_apply_configs(broker, broker_coordinator_value(broker->coordinator));
+}
+
+static void run_sweep(void *arg)
+{
+    struct broker *broker = arg;
+    broker_identity_sweep(broker, broker_coordinator_value(broker->coordinator));
+}
+
+static void opened_all(struct broker_ask *ask)
+{
+    struct broker *broker = OT_CONTAINER(ask, struct broker, open_ask);
+    tell(broker, &broker->starting.opened);
+}
+
+static void run_apply(void *arg)
+{
+    struct broker *broker = arg;
+    broker->applying = true;
+    broker->open_ask.answered = opened_all;
+    struct broker_batch *batch = broker_batch_begin(broker->setup.coord_exec, &broker->open_ask);
+    broker_apply_all(broker, broker_coordinator_value(broker->coordinator), batch);
+    broker_batch_opened(batch, OT_OK);
+}
+
+static enum ot_err open_partitions(struct broker *broker)
+{
+    broker_coordinator_run(broker->setup.coord_exec, run_configs, broker);
+    broker_coordinator_run(broker->setup.coord_exec, run_sweep, broker);
+    enum ot_err err = broker_core_init(&broker->core, &broker->setup, broker->core.store, broker->node_id);
+    broker->has_core = err == OT_OK;
+    if (err != OT_OK) {
+        return err;
+    }
+    broker_coordinator_run(broker->setup.coord_exec, run_apply, broker);
+    pthread_mutex_lock(&broker->starting.mutex);
+    while (!broker->starting.opened) {
+        pthread_cond_wait(&broker->starting.changed, &broker->starting.mutex);
+    }
+    pthread_mutex_unlock(&broker->starting.mutex);
+    return OT_OK;
+}
+
+static enum ot_err open_all(struct broker *broker)
+{
+    struct broker_identity *identity = calloc(1, sizeof *identity);
+    enum coord_boot boot = COORD_BOOT_MACHINE_CRASH;
+    static const char *const boots[] = { "clean", "process_crash", "machine_crash" };
+    enum ot_err err = identity == NULL ? OT_ERR_NO_MEMORY : open_store(broker);
+    if (err == OT_OK && (err = start_coordinator(broker, identity)) == OT_OK && (err = broker_identity_write(broker, identity)) == OT_OK
+        && (err = broker_evidence_judge(broker, &boot)) == OT_OK && (err = register_broker(broker, identity, boot)) == OT_OK) {
+        broker_evidence_renew(broker);
+        err = open_partitions(broker);
+    }
+    if (err == OT_OK) {
+        broker_core_start(&broker->core);
+        int expected = BROKER_STARTING;        /* not if it halted meanwhile */
+        atomic_compare_exchange_strong(&broker->stage, &expected, BROKER_SERVING);
+        ot_log(OT_LOG_INFO, "broker", "started", "node=%d cluster=%s term=%d broker_epoch=%lld last_stop=%s partitions=%u", broker->node_id, identity->cluster_id,
+            broker->term, (long long)broker->broker_epoch, boots[boot], atomic_load(&broker->core.partitions_total));
+    }
+    free(identity);
+    return err;
+}
+
+enum ot_err broker_open(const struct broker_setup *setup, struct broker **out)
+{
+    struct broker *broker = calloc(1, sizeof *broker);
+    if (broker == NULL) {
+        return OT_ERR_NO_MEMORY;
+    }
+    broker->setup = *setup;
+    broker->node_id = broker_config_current(setup->config)->node_id;
+    broker->started_wall_ms = ot_exec_wall_ms(setup->coord_exec);
+    broker_views_init(&broker->views);
+    broker_producer_ids_init(broker);
+    pthread_mutex_init(&broker->auto_creates.mutex, NULL);
+    ot_map_init(&broker->auto_creates.names);
+    pthread_mutex_init(&broker->starting.mutex, NULL);
+    pthread_cond_init(&broker->starting.changed, NULL);
+    enum ot_err err = open_all(broker);
+    if (err != OT_OK) {
+        broker_close(broker);
+        return err;
+    }
+    *out = broker;
+    return OT_OK;
+}
+
+/* ---- the end */
+
+void broker_stop(struct broker *broker)
+{
+    int stage = atomic_exchange(&broker->stage, BROKER_STOPPING);
+    if (stage == BROKER_STOPPING || !broker->has_core) {
+        return;
+    }
+    bool flushed = broker_core_stop(&broker->core, broker_config_current(broker->setup.config)->ottla_shutdown_flush_timeout_ms);
+    for (uint32_t dir = 0; flushed && dir < eng_store_dir_count(broker->core.store); dir++) {
+        if (eng_store_dir_offline(broker->core.store, dir)) {
+            continue;
+        }
+        enum ot_err err = eng_store_leave_clean(broker->core.store, dir, broker->broker_epoch);
+        if (err != OT_OK) {
+            ot_log(OT_LOG_WARN, "broker", "clean_marker_not_written", "log_dir=%s error=%s", eng_store_dir_path(broker->core.store, dir), ot_err_name(err));
+        }
+    }
+    ot_log(flushed ? OT_LOG_INFO : OT_LOG_WARN, "broker", "stopped", "node=%d flushed=%s", broker->node_id, flushed ? "yes" : "no");
+}
+
+void broker_close(struct broker *broker)
+{
+    if (broker == NULL) {
+        return;
+    }
+    broker_stop(broker);
+    broker_coordinator_close(broker->coordinator);
+    if (broker->has_core) {
+        broker_core_free(&broker->core);
+    }
+    if (broker->has_store) {
+        eng_store_close(broker->core.store);
+    }
+    broker_producer_ids_free(broker);
+    ot_map_free(&broker->auto_creates.names);
+    pthread_mutex_destroy(&broker->auto_creates.mutex);
+    pthread_mutex_destroy(&broker->starting.mutex);
+    pthread_cond_destroy(&broker->starting.changed);
+    free(broker->meta_path);
+    free(broker);
+}
+
+/* ---- what everybody may ask */
+
+void broker_health(struct broker *broker, struct broker_health *out)
+{
+    static const char *const reasons[] = { [BROKER_STARTING] = "starting", [BROKER_SERVING] = "", [BROKER_STOPPING] = "stopping" };
+    int stage = atomic_load(&broker->stage);
+    *out = (struct broker_health){ .ready = stage == BROKER_SERVING, .reason = stage == BROKER_HALTED ? atomic_load(&broker->halted_text) : reasons[stage],
+        .partitions_total = atomic_load(&broker->core.partitions_total), .partitions_open = atomic_load(&broker->core.partitions_open) };
+}
+
+struct ot_exec *broker_io_exec(struct broker *broker) { return broker->setup.io_exec; }
+struct eng_store *broker_store(struct broker *broker) { return broker->core.store; }
+const struct broker_config *broker_config(struct broker *broker) { return broker_config_current(broker->setup.config); }
+struct broker_config_store *broker_config_store(struct broker *broker) { return broker->setup.config; }
+struct broker_metrics *broker_metrics(struct broker *broker) { return broker->core.metrics; }
+int32_t broker_node_id(const struct broker *broker) { return broker->node_id; }
+int64_t broker_started_wall_ms(const struct broker *broker) { return broker->started_wall_ms; }

@@ -1,0 +1,408 @@
+#include "broker/coordinator.h"
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JOBS_MAX = 8 };
+#define ANSWER_WAIT_US 5000000                 /* an answer does not wait longer for partitions to open: a slow disk is no reason to hide a commit */
+
+enum job_kind { JOB_RECORD, JOB_SWITCH };
+struct job { enum job_kind kind; uint64_t token; bool sync; struct coord_record record; };
+
+struct broker_coordinator {
+    struct broker_coordinator_setup setup;
+    char *dir;
+    struct coord_pages *pages;
+    struct coord_disk_image image;
+    struct broker_journal journal;
+    struct coord *coord;                       /* NULL before start */
+    struct coord_format format; char cluster_id[64];
+    struct ot_timer timer;
+    struct ot_task start_task, stop_task;
+    struct job jobs[JOBS_MAX]; uint32_t job_first, job_count;
+    bool job_busy; enum ot_err job_err;
+    struct ot_task job_task, job_done_task;
+    struct {
+        bool busy; uint64_t token; struct coord_value value; struct broker_journal_mark mark; char name[40]; struct coord_snapshot result; enum ot_err err;
+        struct ot_task task, done_task;
+    } snapshot;
+    struct broker_batch *batch;                /* of the turn */
+    bool stopping, stopped;
+    pthread_mutex_t mutex; pthread_cond_t changed;         /* for stopped */
+};
+
+/* ---- batches */
+
+struct broker_batch { struct ot_exec *exec; struct ot_timer timer; uint32_t open; struct broker_ask *first, **last; };
+
+static void batch_answer(struct broker_batch *batch)
+{
+    while (batch->first != NULL) {
+        struct broker_ask *ask = batch->first;
+        batch->first = ask->next;
+        ask->answered(ask);
+    }
+    batch->last = &batch->first;
+}
+
+static void batch_end(struct broker_batch *batch)
+{
+    batch_answer(batch);
+    ot_exec_timer_cancel(batch->exec, &batch->timer);
+    free(batch);
+}
+
+static void batch_waited(struct ot_timer *timer) { batch_answer(OT_CONTAINER(timer, struct broker_batch, timer)); }
+
+static struct broker_batch *batch_new(struct ot_exec *exec)
+{
+    struct broker_batch *batch = calloc(1, sizeof *batch);
+    if (batch != NULL) {
+        *batch = (struct broker_batch){ .exec = exec, .timer.fired = batch_waited, .open = 1, .last = &batch->first };
+    }
+    return batch;
+}
+
+struct broker_batch *broker_batch_begin(struct ot_exec *exec, struct broker_ask *ask)
+{
+    struct broker_batch *batch = batch_new(exec);
+    if (batch == NULL) {
+        ask->answered(ask);
+        return NULL;
+    }
+    ask->next = NULL;
+    *batch->last = ask;
+    batch->last = &ask->next;
+    return batch;
+}
+
+void broker_batch_add(struct broker_batch *batch)
+{
+    if (batch != NULL) {
+        batch->open++;
+    }
+}
+
+void broker_batch_opened(void *arg, enum ot_err err)
+{
+    struct broker_batch *batch = arg;
+    ot_ignore(err, "the partition logged it and shows itself as offline");
+    if (batch != NULL && --batch->open == 0) {
+        batch_end(batch);
+    }
+}
+
+/* ---- jobs: what is written, one at a time, in order */
+
+static void turn(struct broker_coordinator *c, struct coord_in in);
+
+static void job_run(struct ot_task *task)
+{
+    struct broker_coordinator *c = OT_CONTAINER(task, struct broker_coordinator, job_task);
+    struct job *job = &c->jobs[c->job_first];
+    if (job->kind == JOB_RECORD) {
+        c->job_err = broker_journal_write(&c->journal, &job->record, job->sync);
+    } else {
+        c->job_err = broker_journal_switch(&c->journal, &c->format, &c->snapshot.result, &c->snapshot.mark);
+    }
+    ot_exec_post(c->setup.exec, &c->job_done_task);
+}
+
+static void job_next(struct broker_coordinator *c)
+{
+    if (!c->job_busy && c->job_count > 0) {
+        c->job_busy = true;
+        ot_exec_post(c->setup.io_exec, &c->job_task);
+    }
+}
+
+static void job_add(struct broker_coordinator *c, const struct job *job)
+{
+    OT_ASSERT(c->job_count < JOBS_MAX);        /* one STORE that is waited for, a COMMIT, and a switch at most */
+    c->jobs[(c->job_first + c->job_count++) % JOBS_MAX] = *job;
+    job_next(c);
+}
+
+static void maybe_stopped(struct broker_coordinator *c);
+
+static void snapshot_over(struct broker_coordinator *c, enum ot_err err)
+{
+    coord_value_drop(&c->snapshot.value);
+    c->snapshot.busy = false;
+    ot_log(err == OT_OK ? OT_LOG_INFO : OT_LOG_WARN, "coordinator", err == OT_OK ? "snapshot_written" : "snapshot_failed", "version=%lld bytes=%llu error=%s",
+        (long long)c->snapshot.result.stamp.version, (unsigned long long)c->snapshot.result.file_bytes, ot_err_name(err));
+}
+
+static void job_done(struct ot_task *task)
+{
+    struct broker_coordinator *c = OT_CONTAINER(task, struct broker_coordinator, job_done_task);
+    struct job job = c->jobs[c->job_first];
+    enum ot_err err = c->job_err;
+    c->job_first = (c->job_first + 1) % JOBS_MAX;
+    c->job_count--;
+    c->job_busy = false;
+    if (job.kind == JOB_SWITCH) {
+        snapshot_over(c, err);
+    }
+    job_next(c);
+    turn(c, (struct coord_in){ .kind = err == OT_OK ? COORD_STORED : COORD_STORE_FAILED, .token = job.token, .error = err });
+}
+
+/* ---- snapshots: the file beside everything else, the switch as a job */
+
+static void snapshot_run(struct ot_task *task)
+{
+    struct broker_coordinator *c = OT_CONTAINER(task, struct broker_coordinator, snapshot.task);
+    c->snapshot.err = broker_snapshot_write(c->setup.io, c->dir, &c->snapshot.value, c->snapshot.name, &c->snapshot.result);
+    ot_exec_post(c->setup.exec, &c->snapshot.done_task);
+}
+
+static void snapshot_done(struct ot_task *task)
+{
+    struct broker_coordinator *c = OT_CONTAINER(task, struct broker_coordinator, snapshot.done_task);
+    if (c->snapshot.err == OT_OK && !c->stopping) {
+        job_add(c, &(struct job){ .kind = JOB_SWITCH, .token = c->snapshot.token });
+        return;
+    }
+    snapshot_over(c, c->snapshot.err);
+    turn(c, (struct coord_in){ .kind = COORD_STORE_FAILED, .token = c->snapshot.token, .error = c->snapshot.err });
+}
+
+static void snapshot_start(struct broker_coordinator *c, uint64_t token)
+{
+    OT_ASSERT(!c->snapshot.busy);
+    OT_ASSERT(c->job_count == 0);              /* asked for right after a commit: the journal ends with that state */
+    c->snapshot.busy = true;
+    c->snapshot.token = token;
+    c->snapshot.value = coord_value_share(coord_view(c->coord));
+    c->snapshot.mark = broker_journal_mark(&c->journal);
+    ot_exec_post(c->setup.io_exec, &c->snapshot.task);
+}
+
+/* ---- turns */
+
+static void reply(struct broker_coordinator *c, struct coord_request *request)
+{
+    struct broker_ask *ask = OT_CONTAINER(request, struct broker_ask, request);
+    if (c->batch == NULL) {
+        ask->answered(ask);
+        return;
+    }
+    ask->next = NULL;
+    *c->batch->last = ask;
+    c->batch->last = &ask->next;
+}
+
+static void apply(struct broker_coordinator *c, const struct coord_out *out)
+{
+    OT_ASSERT(c->batch == NULL);
+    c->batch = batch_new(c->setup.exec);       /* without one, answers just do not wait */
+    c->setup.hooks.applied(c->setup.hooks.arg, coord_view(c->coord), out->delta, c->batch);
+}
+
+static void carry_out(struct broker_coordinator *c, const struct coord_out *out)
+{
+    switch (out->kind) {
+    case COORD_STORE: job_add(c, &(struct job){ .kind = JOB_RECORD, .token = out->token, .sync = out->sync, .record = *out->record }); break;
+    case COORD_SNAPSHOT: snapshot_start(c, out->token); break;
+    case COORD_APPLY: apply(c, out); break;
+    case COORD_ROLE: c->setup.hooks.leading(c->setup.hooks.arg, out->stamp.term); break;
+    case COORD_REPLY: reply(c, out->request); break;
+    case COORD_HALT:
+        ot_log(OT_LOG_ERROR, "coordinator", "halted", "error=%s text=\"%s\" folder=%s", ot_err_name(out->error), out->text, c->dir);
+        c->setup.hooks.halted(c->setup.hooks.arg, out->error, out->text);
+        break;
+    case COORD_SEND: break;                    /* one voter has no peers */
+    }
+}
+
+static void set_timer(struct broker_coordinator *c)
+{
+    uint64_t deadline_us = coord_deadline_us(c->coord);
+    if (deadline_us == UINT64_MAX || c->stopping) {
+        ot_exec_timer_cancel(c->setup.exec, &c->timer);
+    } else {
+        ot_exec_timer_set(c->setup.exec, &c->timer, (int64_t)deadline_us);
+    }
+}
+
+static void turn(struct broker_coordinator *c, struct coord_in in)
+{
+    struct coord_out out;
+    in.now_us = (uint64_t)ot_exec_now_us(c->setup.exec);
+    coord_step(c->coord, &in);
+    while (coord_next(c->coord, &out)) {
+        carry_out(c, &out);
+    }
+    struct broker_batch *batch = c->batch;
+    c->batch = NULL;
+    if (batch != NULL && batch->open > 1 && batch->first != NULL) {
+        ot_exec_timer_set(batch->exec, &batch->timer, ot_exec_now_us(batch->exec) + ANSWER_WAIT_US);
+    }
+    broker_batch_opened(batch, OT_OK);         /* our own count */
+    set_timer(c);
+    maybe_stopped(c);
+}
+
+static void timer_fired(struct ot_timer *timer) { turn(OT_CONTAINER(timer, struct broker_coordinator, timer), (struct coord_in){ .kind = COORD_TICK }); }
+
+static void start_run(struct ot_task *task) { turn(OT_CONTAINER(task, struct broker_coordinator, start_task), (struct coord_in){ .kind = COORD_TICK }); }
+
+static void ask_run(struct ot_task *task)
+{
+    struct broker_ask *ask = OT_CONTAINER(task, struct broker_ask, task);
+    if (ask->to->stopping) {
+        ask->request.error = OT_ERR_CLOSED;
+        snprintf(ask->request.text, sizeof ask->request.text, "the server is stopping");
+        ask->answered(ask);
+        return;
+    }
+    turn(ask->to, (struct coord_in){ .kind = COORD_REQUEST, .request = &ask->request });
+}
+
+void broker_coordinator_ask(struct broker_coordinator *coordinator, struct broker_ask *ask)
+{
+    ask->to = coordinator;
+    ask->task.run = ask_run;
+    ot_exec_post(coordinator->setup.exec, &ask->task);
+}
+
+const struct coord_value *broker_coordinator_value(const struct broker_coordinator *coordinator) { return coord_view(coordinator->coord); }
+
+/* ---- life */
+
+enum ot_err broker_coordinator_load(const struct broker_coordinator_setup *setup, struct broker_coordinator **out, char *text_out, size_t text_bytes)
+{
+    enum ot_err err = OT_ERR_NO_MEMORY;
+    struct broker_coordinator *c = calloc(1, sizeof *c);
+    if (c == NULL) {
+        return err;
+    }
+    c->setup = *setup;
+    c->journal.fd = c->journal.term_fd = -1;
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    c->timer.fired = timer_fired;
+    c->start_task.run = start_run;
+    c->job_task.run = job_run;
+    c->job_done_task.run = job_done;
+    c->snapshot.task.run = snapshot_run;
+    c->snapshot.done_task.run = snapshot_done;
+    c->dir = strdup(setup->dir);
+    c->pages = coord_pages_new(setup->pages_bytes_max);
+    if (c->dir == NULL || c->pages == NULL) {
+        goto fail;
+    }
+    coord_image_init(&c->image, c->pages);
+    if ((err = broker_journal_open(&c->journal, setup->io, c->dir, &c->image, text_out, text_bytes)) != OT_OK) {
+        goto fail;
+    }
+    c->journal.make_room = setup->make_room;
+    c->journal.make_room_arg = setup->make_room_arg;
+    *out = c;
+    return OT_OK;
+fail:
+    broker_coordinator_close(c);
+    return err;
+}
+
+const struct coord_disk_image *broker_coordinator_image(const struct broker_coordinator *coordinator) { return &coordinator->image; }
+
+enum ot_err broker_coordinator_start(struct broker_coordinator *coordinator, const struct coord_config *config, uint64_t seed, char *text_out, size_t text_bytes)
+{
+    struct broker_coordinator *c = coordinator;
+    if (c->image.unsure) {
+        ot_log(OT_LOG_WARN, "coordinator", "unsure", "folder=%s text=\"the last record was damaged; as the only voter this node goes on with what is left\"", c->dir);
+    }
+    c->format = c->image.format;
+    if (c->image.blank) {
+        c->format = (struct coord_format){ .cluster_id = config->cluster_id, .node_id = config->node_id, .dir_id = config->dir_id };
+    }
+    snprintf(c->cluster_id, sizeof c->cluster_id, "%.*s", (int)c->format.cluster_id.bytes, c->format.cluster_id.data);
+    c->format.cluster_id = ot_str_of(c->cluster_id);
+    enum ot_err err = coord_new(config, &c->image, seed, &c->coord, text_out, text_bytes);
+    if (err == OT_OK) {
+        coord_image_free(&c->image);
+        ot_exec_post(c->setup.exec, &c->start_task);
+    }
+    return err;
+}
+
+static void maybe_stopped(struct broker_coordinator *c)
+{
+    if (!c->stopping || c->stopped || c->job_busy || c->job_count > 0 || c->snapshot.busy) {
+        return;
+    }
+    ot_exec_timer_cancel(c->setup.exec, &c->timer);
+    pthread_mutex_lock(&c->mutex);
+    c->stopped = true;
+    pthread_cond_signal(&c->changed);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+static void stop_run(struct ot_task *task)
+{
+    struct broker_coordinator *c = OT_CONTAINER(task, struct broker_coordinator, stop_task);
+    c->stopping = true;
+    maybe_stopped(c);
+}
+
+void broker_coordinator_close(struct broker_coordinator *coordinator)
+{
+    struct broker_coordinator *c = coordinator;
+    if (c == NULL) {
+        return;
+    }
+    if (c->coord != NULL) {
+        c->stop_task.run = stop_run;
+        ot_exec_post(c->setup.exec, &c->stop_task);
+        pthread_mutex_lock(&c->mutex);
+        while (!c->stopped) {
+            pthread_cond_wait(&c->changed, &c->mutex);
+        }
+        pthread_mutex_unlock(&c->mutex);
+        c->setup.hooks.closing(c->setup.hooks.arg);
+    }
+    coord_free(c->coord);
+    if (c->image.pages != NULL) {
+        coord_image_free(&c->image);
+    }
+    broker_journal_close(&c->journal);
+    coord_pages_free(c->pages);
+    pthread_mutex_destroy(&c->mutex);
+    pthread_cond_destroy(&c->changed);
+    free(c->dir);
+    free(c);
+}
+
+/* ---- a call from outside */
+
+struct outside { struct ot_task task; void (*run)(void *arg); void *arg; pthread_mutex_t mutex; pthread_cond_t changed; bool done; };
+
+static void outside_run(struct ot_task *task)
+{
+    struct outside *outside = OT_CONTAINER(task, struct outside, task);
+    outside->run(outside->arg);
+    pthread_mutex_lock(&outside->mutex);
+    outside->done = true;
+    pthread_cond_signal(&outside->changed);
+    pthread_mutex_unlock(&outside->mutex);
+}
+
+void broker_coordinator_run(struct ot_exec *exec, void (*run)(void *arg), void *arg)
+{
+    struct outside outside = { .task.run = outside_run, .run = run, .arg = arg };
+    pthread_mutex_init(&outside.mutex, NULL);
+    pthread_cond_init(&outside.changed, NULL);
+    ot_exec_post(exec, &outside.task);
+    pthread_mutex_lock(&outside.mutex);
+    while (!outside.done) {
+        pthread_cond_wait(&outside.changed, &outside.mutex);
+    }
+    pthread_mutex_unlock(&outside.mutex);
+    pthread_mutex_destroy(&outside.mutex);
+    pthread_cond_destroy(&outside.changed);
+}

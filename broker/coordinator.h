@@ -1,0 +1,60 @@
+/* Private to broker/: the thread, disk and clock of the coordinator. It steps coordinator/ on one serial executor, writes what it wants stored on the I/O pool (one job
+ * at a time, in order), and hands committed states on before anybody is answered. */
+#ifndef OT_BROKER_COORDINATOR_H
+#define OT_BROKER_COORDINATOR_H
+
+#include "base/exec.h"
+#include "broker/journal.h"
+
+struct broker_coordinator;
+
+/* A request; the asker's memory until answered runs, on the coordinator's thread. Any thread may ask. */
+struct broker_ask {
+    struct ot_task task;
+    struct coord_request request;
+    void (*answered)(struct broker_ask *ask);
+    struct broker_coordinator *to;
+    struct broker_ask *next;
+};
+
+/* What follows from one applied state: partitions being opened. Answers to the requests behind that state wait for them, at most a few seconds. */
+struct broker_batch;
+/* One more to wait for; call broker_batch_opened(batch, err) on the coordinator's thread when it is done. batch may be NULL. */
+void broker_batch_add(struct broker_batch *batch);
+void broker_batch_opened(void *batch, enum ot_err err);
+/* A batch of one's own that answers ask in the end; it counts one for whoever begins it. */
+struct broker_batch *broker_batch_begin(struct ot_exec *exec, struct broker_ask *ask);
+
+struct broker_coordinator_hooks {              /* on the coordinator's thread */
+    void *arg;
+    /* value is the committed state now, delta what led there. leading_term is the coordinator's term. */
+    void (*applied)(void *arg, const struct coord_value *value, struct ot_blob delta, struct broker_batch *batch);
+    void (*leading)(void *arg, int32_t term);
+    void (*halted)(void *arg, enum ot_err err, const char *text);
+    void (*closing)(void *arg);                /* on the closing thread, when nothing runs any more: give back shares of values */
+};
+struct broker_coordinator_setup {
+    struct ot_io *io;
+    struct ot_exec *exec, *io_exec;
+    const char *dir;                           /* the voter's folder */
+    uint64_t pages_bytes_max;
+    struct broker_coordinator_hooks hooks;
+    void (*make_room)(void *arg); void *make_room_arg;     /* the disk is full: give the reserve back */
+};
+
+/* Reads the folder; nothing is written but the cut of a torn end. Blocks. Errors as broker_journal_open. */
+OT_MUST_CHECK enum ot_err broker_coordinator_load(const struct broker_coordinator_setup *setup, struct broker_coordinator **out, char *text_out, size_t text_bytes);
+const struct coord_disk_image *broker_coordinator_image(const struct broker_coordinator *coordinator);     /* until start */
+/* Errors as coord_new. Begins a term, or founds a cluster; hooks.leading or hooks.halted follows. */
+OT_MUST_CHECK enum ot_err broker_coordinator_start(struct broker_coordinator *coordinator, const struct coord_config *config, uint64_t seed, char *text_out,
+    size_t text_bytes);
+void broker_coordinator_ask(struct broker_coordinator *coordinator, struct broker_ask *ask);
+/* The committed state, on the coordinator's thread. */
+const struct coord_value *broker_coordinator_value(const struct broker_coordinator *coordinator);
+/* Waits for the write under way, answers everybody, frees. The executors still run; nobody asks any more. NULL is fine. Not on the coordinator's thread. */
+void broker_coordinator_close(struct broker_coordinator *coordinator);
+
+/* Run something on the coordinator's thread and wait for it; not from that thread. */
+void broker_coordinator_run(struct ot_exec *exec, void (*run)(void *arg), void *arg);
+
+#endif

@@ -1,0 +1,78 @@
+/* Private to broker/: the broker as a whole. core.h has the half that holds partitions; here is the half that the coordinator feeds. */
+#ifndef OT_BROKER_ROOM_H
+#define OT_BROKER_ROOM_H
+
+#include "broker/coordinator.h"
+#include "broker/core.h"
+#include "broker/view.h"
+
+/* ---- views: the committed states that readers hold ---- */
+struct broker_view {
+    uint32_t refs;                             /* guarded by the mutex */
+    struct broker_view *next;                  /* among the retired */
+    struct broker_views *views;
+    struct coord_value value;
+    int32_t controller_id, term, this_broker;
+    struct broker_view_live { int32_t id; bool fenced; } *brokers; uint32_t broker_count;      /* ascending */
+};
+struct broker_views { pthread_mutex_t mutex; struct broker_view *current, *retired; };
+void broker_views_init(struct broker_views *views);
+/* On the coordinator's thread: a new current view; retired ones that nobody holds are given back. NO_MEMORY: the old one stays. */
+OT_MUST_CHECK enum ot_err broker_views_publish(struct broker_views *views, const struct coord_value *value, int32_t controller_id, int32_t term, int32_t this_broker);
+void broker_views_free(struct broker_views *views);        /* nobody holds one any more */
+
+/* ---- producer ids ---- */
+struct broker_producer_ids {
+    pthread_mutex_t mutex;
+    int64_t next, end;                         /* of the present block */
+    int64_t spare_first, spare_end;            /* fetched ahead of need; equal: none */
+    bool asking;
+    struct broker_ask ask;
+    struct broker_producer_id *first, **last;  /* who waits for a block */
+};
+void broker_producer_ids_init(struct broker *broker);
+void broker_producer_ids_free(struct broker *broker);
+
+struct broker_auto { pthread_mutex_t mutex; struct ot_map names; };    /* being created now */
+
+enum broker_stage { BROKER_STARTING, BROKER_SERVING, BROKER_STOPPING, BROKER_HALTED };
+struct broker {
+    struct broker_core core;                   /* first: broker_core_of */
+    struct broker_setup setup;
+    struct broker_coordinator *coordinator;
+    struct broker_views views;
+    struct broker_producer_ids producer_ids;
+    struct broker_auto auto_creates;
+    _Atomic int stage;
+    _Atomic(const char *) halted_text;
+    int32_t node_id, term;
+    int64_t broker_epoch, started_wall_ms;
+    uint32_t meta_dir;                         /* index of the log directory that holds the metadata */
+    char *meta_path;
+    bool applying;                             /* coordinator's thread: committed states go to the partitions */
+    bool has_core, has_store;
+    struct broker_ask open_ask;                /* answered when every partition of the start is open */
+    struct { pthread_mutex_t mutex; pthread_cond_t changed; bool leading, failed, opened; } starting;
+};
+
+/* apply.c, on the coordinator's thread: carry a committed state into configs and partitions. */
+void broker_apply_configs(struct broker *broker, const struct coord_value *value);     /* all dynamic broker configs */
+void broker_apply_all(struct broker *broker, const struct coord_value *value, struct broker_batch *batch);
+void broker_apply_delta(struct broker *broker, const struct coord_value *value, struct ot_blob delta, struct broker_batch *batch);
+
+/* evidence.c (coordinator.md §7): what the last life left behind. */
+OT_MUST_CHECK enum ot_err broker_evidence_judge(struct broker *broker, enum coord_boot *out);
+void broker_evidence_renew(struct broker *broker);
+
+/* identity.c: whose directories are these? MISMATCH with words that name both. */
+struct broker_identity { char cluster_id[64]; struct ot_uuid dir_ids[BROKER_DIRS_MAX]; bool formatted[BROKER_DIRS_MAX]; };
+OT_MUST_CHECK enum ot_err broker_identity_find(struct broker *broker, char *text, size_t text_bytes);      /* where the metadata lies or will lie: meta_dir, meta_path */
+OT_MUST_CHECK enum ot_err broker_identity_check(struct broker *broker, const struct coord_disk_image *image, struct broker_identity *identity, char *text,
+    size_t text_bytes);
+OT_MUST_CHECK enum ot_err broker_identity_write(struct broker *broker, const struct broker_identity *identity);
+/* Folders of topics that are gone from the committed state for good. */
+void broker_identity_sweep(struct broker *broker, const struct coord_value *value);
+
+#define BROKER_META_FOLDER "__ottla_meta"
+
+#endif

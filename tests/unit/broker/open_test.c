@@ -1,0 +1,568 @@
+/* The broker as a whole on a real disk: founding, topics, restarts, and whose directory it is. */
+#include "broker/broker.h"
+
+#include "base/os.h"
+#include "base/util.h"
+#include <dirent.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+struct house {
+    char root[256], dirs[1024];
+    struct ot_exec_pool *io, *flush;
+    struct ot_exec_thread *background, *coord, *door;
+    struct ot_pool *decode;
+    struct broker_config_store *config;
+    struct broker *broker;
+    int node_id;
+    enum ot_err err;
+};
+
+static const struct broker_listener listener = { "PLAINTEXT", "127.0.0.1", NULL, 9092, 0, "PLAINTEXT" };
+
+static void set(struct house *house, const char *key, const char *value)
+{
+    char text[300];
+    if (broker_config_set(house->config, BROKER_SOURCE_FLAG, "test", key, value, text, sizeof text) != OT_OK) {
+        fail_msg("%s", text);
+    }
+}
+
+static void start(struct house *house)
+{
+    char node[16];
+    assert_int_equal(broker_config_store_new(&house->config), OT_OK);
+    set(house, "log.dirs", house->dirs);
+    snprintf(node, sizeof node, "%d", house->node_id);
+    set(house, "node.id", node);
+    set(house, "ottla.disk.reserve.bytes", "0");
+    assert_int_equal(ot_exec_pool_start("io", 2, &house->io), OT_OK);
+    assert_int_equal(ot_exec_pool_start("flush", 1, &house->flush), OT_OK);
+    assert_int_equal(ot_exec_thread_start("background", &house->background), OT_OK);
+    assert_int_equal(ot_exec_thread_start("coord", &house->coord), OT_OK);
+    assert_int_equal(ot_exec_thread_start("door", &house->door), OT_OK);
+    house->decode = ot_pool_new("decode", 64 << 20, 0);
+    struct broker_setup setup = { .io = ot_io_real(), .config = house->config, .io_exec = ot_exec_pool_exec(house->io), .flush_exec = ot_exec_pool_exec(house->flush),
+        .background_exec = ot_exec_thread_exec(house->background), .coord_exec = ot_exec_thread_exec(house->coord), .decode_pool = house->decode,
+        .listeners = &listener, .listener_count = 1 };
+    house->broker = NULL;
+    house->err = broker_open(&setup, &house->broker);
+}
+
+static void stop(struct house *house)
+{
+    if (house->config == NULL) {
+        return;
+    }
+    if (house->err == OT_OK) {
+        broker_stop(house->broker);
+        broker_close(house->broker);
+    }
+    ot_exec_thread_stop(house->door);
+    ot_exec_thread_stop(house->coord);
+    ot_exec_thread_stop(house->background);
+    ot_exec_pool_stop(house->io);
+    ot_exec_pool_stop(house->flush);
+    ot_pool_free(house->decode);
+    broker_config_store_free(house->config);
+    house->config = NULL;
+}
+
+static void remove_tree(const char *path)
+{
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        char inner[4096];
+        struct stat stat;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
+            continue;
+        }
+        snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
+        if (lstat(inner, &stat) == 0 && S_ISDIR(stat.st_mode)) {
+            remove_tree(inner);
+        } else {
+            unlink(inner);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    rmdir(path);
+}
+
+static int setup(void **state)
+{
+    struct house *house = calloc(1, sizeof *house);
+    const char *tmp = getenv("TMPDIR");
+    snprintf(house->root, sizeof house->root, "%s/ottla-open-XXXXXX", tmp == NULL ? "/tmp" : tmp);
+    if (mkdtemp(house->root) == NULL) {
+        return -1;
+    }
+    snprintf(house->dirs, sizeof house->dirs, "%s/a", house->root);
+    house->node_id = 1;
+    *state = house;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct house *house = *state;
+    stop(house);
+    remove_tree(house->root);
+    free(house);
+    return 0;
+}
+
+/* ---- calls, waited for */
+
+struct waited { pthread_mutex_t mutex; pthread_cond_t changed; bool done; };
+struct admin_call { struct broker_admin admin; struct waited waited; struct ot_task go; struct house *house; };
+
+static void wake(struct waited *waited)
+{
+    pthread_mutex_lock(&waited->mutex);
+    waited->done = true;
+    pthread_cond_signal(&waited->changed);
+    pthread_mutex_unlock(&waited->mutex);
+}
+
+static void wait_for(struct waited *waited)
+{
+    pthread_mutex_lock(&waited->mutex);
+    while (!waited->done) {
+        pthread_cond_wait(&waited->changed, &waited->mutex);
+    }
+    pthread_mutex_unlock(&waited->mutex);
+}
+
+static void admin_done(struct broker_call *call) { wake(&OT_CONTAINER(call, struct admin_call, admin.call)->waited); }
+
+static void admin_go(struct ot_task *task)
+{
+    struct admin_call *call = OT_CONTAINER(task, struct admin_call, go);
+    broker_admin(call->house->broker, &call->admin);
+}
+
+static void ask(struct house *house, struct broker_admin_item *items, uint32_t count)
+{
+    struct admin_call call = { .admin = { .call = { .home = ot_exec_thread_exec(house->door), .done = admin_done }, .items = items, .item_count = count,
+        .timeout_ms = 5000 }, .waited = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false }, .go.run = admin_go, .house = house };
+    for (uint32_t i = 0; i < count; i++) {
+        items[i].if_version = items[i].if_version == 0 ? -1 : items[i].if_version;
+    }
+    ot_exec_post(call.admin.call.home, &call.go);
+    wait_for(&call.waited);
+}
+
+static struct broker_admin_item create_item(const char *name, int32_t partitions)
+{
+    return (struct broker_admin_item){ .kind = BROKER_CREATE_TOPIC, .topic = ot_str_of(name), .partition_count = partitions, .replication_factor = -1, .if_version = -1 };
+}
+
+static struct broker_admin_item delete_item(const char *name)
+{
+    return (struct broker_admin_item){ .kind = BROKER_DELETE_TOPIC, .topic = ot_str_of(name), .if_version = -1 };
+}
+
+static enum ot_err ask_one(struct house *house, struct broker_admin_item item)
+{
+    ask(house, &item, 1);
+    return item.error;
+}
+
+static bool topic_of(struct house *house, const char *name, struct broker_view_topic *out)
+{
+    const struct broker_view *view = broker_view_take(house->broker);
+    bool found = broker_view_topic(view, ot_str_of(name), out);
+    broker_view_give(view);
+    return found;
+}
+
+static struct broker_view_partition partition_of(struct house *house, const char *name, int32_t index)
+{
+    struct broker_view_topic topic;
+    struct broker_view_partition partition;
+    struct ot_arena arena;
+    ot_arena_init(&arena, 1 << 16);
+    const struct broker_view *view = broker_view_take(house->broker);
+    assert_true(broker_view_topic(view, ot_str_of(name), &topic));
+    assert_true(broker_view_partition(view, &topic.id, index, &arena, &partition));
+    broker_view_give(view);
+    ot_arena_free(&arena);
+    return partition;
+}
+
+static bool is_open(struct house *house, const char *name, int32_t index)
+{
+    struct broker_partition *partition = broker_partition_find(house->broker, ot_str_of(name), index);
+    struct broker_partition_state state = { 0 };
+    if (partition != NULL) {
+        broker_partition_state(partition, &state);
+    }
+    broker_partition_put(partition);
+    return state.open && state.leader;
+}
+
+/* ---- tests */
+
+static void the_first_start_founds_a_cluster_of_one(void **state)
+{
+    struct house *house = *state;
+    start(house);
+    assert_int_equal(house->err, OT_OK);
+    struct broker_health health;
+    broker_health(house->broker, &health);
+    assert_true(health.ready);
+    const struct broker_view *view = broker_view_take(house->broker);
+    struct broker_view_cluster cluster;
+    struct broker_view_broker broker;
+    struct ot_arena arena;
+    ot_arena_init(&arena, 1 << 16);
+    broker_view_cluster(view, &cluster);
+    assert_int_equal(cluster.cluster_id.bytes, 22);
+    assert_int_equal(cluster.controller_id, 1);
+    assert_true(broker_view_next_broker(view, INT32_MIN, &arena, &broker));
+    assert_int_equal(broker.id, 1);
+    assert_false(broker.fenced);
+    assert_int_equal(broker.endpoint_count, 1);
+    assert_true(broker.endpoints[0].host.null);
+    assert_int_equal(broker.endpoints[0].port, 9092);
+    assert_false(broker_view_next_broker(view, broker.id, &arena, &broker));
+    broker_view_give(view);
+    ot_arena_free(&arena);
+}
+
+static void a_created_topic_is_there_with_a_leader_and_open_when_answered(void **state)
+{
+    struct house *house = *state;
+    start(house);
+    struct broker_admin_item item = create_item("orders", 3);
+    ask(house, &item, 1);
+    assert_int_equal(item.error, OT_OK);
+    assert_int_equal(item.partition_count_out, 3);
+    assert_int_equal(item.replication_factor_out, 1);
+    for (int32_t i = 0; i < 3; i++) {
+        assert_int_equal(partition_of(house, "orders", i).leader, 1);
+        assert_true(is_open(house, "orders", i));
+    }
+}
+
+static void everything_is_there_again_after_a_restart(void **state)
+{
+    struct house *house = *state;
+    struct broker_view_topic before, after;
+    char cluster[64];
+    struct broker_view_cluster row;
+    start(house);
+    assert_int_equal(ask_one(house, create_item("orders", 2)), OT_OK);
+    assert_true(topic_of(house, "orders", &before));
+    const struct broker_view *view = broker_view_take(house->broker);
+    broker_view_cluster(view, &row);
+    snprintf(cluster, sizeof cluster, "%.*s", (int)row.cluster_id.bytes, row.cluster_id.data);
+    broker_view_give(view);
+    int32_t epoch = partition_of(house, "orders", 0).leader_epoch;
+    stop(house);
+    start(house);
+    assert_int_equal(house->err, OT_OK);
+    assert_true(topic_of(house, "orders", &after));
+    assert_true(ot_uuid_equal(&before.id, &after.id));
+    assert_true(is_open(house, "orders", 1));
+    assert_true(partition_of(house, "orders", 0).leader_epoch > epoch);
+    view = broker_view_take(house->broker);
+    broker_view_cluster(view, &row);
+    assert_true(ot_str_equal(row.cluster_id, ot_str_of(cluster)));
+    broker_view_give(view);
+}
+
+static void a_recreated_topic_has_a_new_id_and_a_later_epoch(void **state)
+{
+    struct house *house = *state;
+    struct broker_view_topic first, second;
+    start(house);
+    assert_int_equal(ask_one(house, create_item("orders", 2)), OT_OK);
+    assert_true(topic_of(house, "orders", &first));
+    int32_t epoch = partition_of(house, "orders", 1).leader_epoch;
+    assert_int_equal(ask_one(house, delete_item("orders")), OT_OK);
+    assert_false(topic_of(house, "orders", &second));
+    assert_null(broker_partition_find_id(house->broker, &first.id, 0));
+    assert_int_equal(ask_one(house, create_item("orders", 2)), OT_OK);
+    assert_true(topic_of(house, "orders", &second));
+    assert_false(ot_uuid_equal(&first.id, &second.id));
+    assert_true(partition_of(house, "orders", 1).leader_epoch > epoch);
+    struct broker_admin_item by_id = { .kind = BROKER_DELETE_TOPIC, .topic = { .null = true }, .topic_id = first.id, .if_version = -1 };
+    assert_int_equal(ask_one(house, by_id), OT_ERR_UNKNOWN_TOPIC_ID);
+    stop(house);
+    start(house);
+    assert_int_equal(house->err, OT_OK);
+    assert_true(is_open(house, "orders", 0));
+}
+
+static void each_asked_item_gets_its_own_answer(void **state)
+{
+    struct house *house = *state;
+    start(house);
+    struct broker_admin_item items[] = { create_item("a", 1), create_item("b", 0), create_item("c", 1), create_item("c", 1), create_item("x/y", 1),
+        create_item("d", 1), create_item("e.f", 1), create_item("..", 1) };
+    items[5].replication_factor = 2;
+    ask(house, items, OT_ARRAY_COUNT(items));
+    const enum ot_err expected[] = { OT_OK, OT_ERR_INVALID_PARTITIONS, OT_ERR_INVALID_REQUEST, OT_ERR_INVALID_REQUEST, OT_ERR_INVALID_TOPIC_EXCEPTION,
+        OT_ERR_INVALID_REPLICATION_FACTOR, OT_OK, OT_ERR_INVALID_TOPIC_EXCEPTION };
+    for (uint32_t i = 0; i < OT_ARRAY_COUNT(items); i++) {
+        assert_int_equal(items[i].error, expected[i]);
+        assert_true((items[i].text[0] == 0) == (items[i].error == OT_OK));
+    }
+    assert_non_null(strstr(items[5].text, "2"));
+    assert_non_null(strstr(items[5].text, "1 broker"));
+    assert_int_equal(ask_one(house, create_item("e_f", 1)), OT_ERR_INVALID_TOPIC_EXCEPTION);
+    assert_int_equal(ask_one(house, create_item("a", 1)), OT_ERR_TOPIC_ALREADY_EXISTS);
+    assert_int_equal(ask_one(house, delete_item("e.f")), OT_OK);
+    assert_int_equal(ask_one(house, create_item("e_f", 1)), OT_OK);
+}
+
+static void validate_only_changes_nothing(void **state)
+{
+    struct house *house = *state;
+    struct broker_view_topic topic;
+    start(house);
+    struct broker_admin_item item = create_item("dry", 4);
+    item.validate_only = true;
+    ask(house, &item, 1);
+    assert_int_equal(item.error, OT_OK);
+    assert_int_equal(item.partition_count_out, 4);
+    assert_false(topic_of(house, "dry", &topic));
+    item.partition_count = 1000000;
+    ask(house, &item, 1);
+    assert_int_equal(item.error, OT_ERR_POLICY_VIOLATION);
+}
+
+static void partitions_are_added_and_never_taken_away(void **state)
+{
+    struct house *house = *state;
+    start(house);
+    assert_int_equal(ask_one(house, create_item("grow", 2)), OT_OK);
+    struct broker_admin_item grow = { .kind = BROKER_CREATE_PARTITIONS, .topic = ot_str_of("grow"), .partition_count = 5, .if_version = -1 };
+    assert_int_equal(ask_one(house, grow), OT_OK);
+    assert_true(is_open(house, "grow", 4));
+    assert_int_equal(ask_one(house, grow), OT_ERR_INVALID_PARTITIONS);
+    grow.partition_count = 1;
+    assert_int_equal(ask_one(house, grow), OT_ERR_INVALID_PARTITIONS);
+    grow.topic = ot_str_of("nowhere");
+    assert_int_equal(ask_one(house, grow), OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+}
+
+static struct ot_str config_of(struct house *house, const char *topic, const char *key, char *room)
+{
+    struct broker_view_topic row;
+    struct broker_view_config config;
+    struct ot_str at = { 0 }, found = { .null = true };
+    const struct broker_view *view = broker_view_take(house->broker);
+    assert_true(broker_view_topic(view, ot_str_of(topic), &row));
+    while (found.null && broker_view_next_topic_config(view, &row.id, at, &config)) {
+        at = config.name;
+        if (ot_str_equal(config.name, ot_str_of(key))) {
+            memcpy(room, config.value.data, config.value.bytes);
+            found = (struct ot_str){ room, config.value.bytes, false };
+        }
+    }
+    broker_view_give(view);
+    return found;
+}
+
+static enum ot_err alter(struct house *house, const char *topic, const char *key, const char *value, enum broker_config_op op, int64_t if_version)
+{
+    struct broker_config_entry entry = { ot_str_of(key), ot_str_of(value) };
+    struct broker_admin_item item = { .kind = BROKER_ALTER_TOPIC_CONFIG, .topic = ot_str_of(topic), .configs = &entry, .ops = &op, .config_count = 1,
+        .if_version = if_version };
+    return ask_one(house, item);
+}
+
+static void topic_configs_change_by_set_delete_append_and_subtract(void **state)
+{
+    struct house *house = *state;
+    char room[2000];
+    struct broker_view_topic topic;
+    start(house);
+    assert_int_equal(ask_one(house, create_item("t", 1)), OT_OK);
+    assert_int_equal(alter(house, "t", "retention.ms", "1000", BROKER_CONFIG_SET, -1), OT_OK);
+    assert_true(ot_str_equal(config_of(house, "t", "retention.ms", room), ot_str_of("1000")));
+    assert_int_equal(alter(house, "t", "retention.ms", "abc", BROKER_CONFIG_SET, -1), OT_ERR_INVALID_CONFIG);
+    assert_int_equal(alter(house, "t", "no.such.key", "1", BROKER_CONFIG_SET, -1), OT_ERR_INVALID_CONFIG);
+    assert_int_equal(alter(house, "nowhere", "retention.ms", "1", BROKER_CONFIG_SET, -1), OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+    assert_int_equal(alter(house, "t", "cleanup.policy", "compact", BROKER_CONFIG_APPEND, -1), OT_OK);
+    assert_true(ot_str_equal(config_of(house, "t", "cleanup.policy", room), ot_str_of("delete,compact")));
+    assert_int_equal(alter(house, "t", "cleanup.policy", "delete", BROKER_CONFIG_SUBTRACT, -1), OT_OK);
+    assert_true(ot_str_equal(config_of(house, "t", "cleanup.policy", room), ot_str_of("compact")));
+    assert_int_equal(alter(house, "t", "retention.ms", "1", BROKER_CONFIG_APPEND, -1), OT_ERR_INVALID_CONFIG);
+    assert_true(topic_of(house, "t", &topic));
+    assert_int_equal(alter(house, "t", "retention.ms", "2000", BROKER_CONFIG_SET, topic.version - 1), OT_ERR_MISMATCH);
+    assert_int_equal(alter(house, "t", "retention.ms", "2000", BROKER_CONFIG_SET, topic.version), OT_OK);
+    assert_int_equal(alter(house, "t", "retention.ms", NULL, BROKER_CONFIG_DELETE, -1), OT_OK);
+    assert_true(config_of(house, "t", "retention.ms", room).null);
+    assert_int_equal(alter(house, "t", "min.insync.replicas", "2", BROKER_CONFIG_SET, -1), OT_OK);
+    assert_int_equal(partition_of(house, "t", 0).min_isr, 1);  /* at most the number of replicas */
+}
+
+static void broker_configs_take_effect_and_survive(void **state)
+{
+    struct house *house = *state;
+    start(house);
+    struct broker_config_entry entry = { ot_str_of("log.retention.ms"), ot_str_of("12345") };
+    struct broker_admin_item item = { .kind = BROKER_ALTER_BROKER_CONFIG, .broker_id = -1, .configs = &entry, .config_count = 1, .if_version = -1, .topic = { .null = true } };
+    assert_int_equal(ask_one(house, item), OT_OK);
+    assert_int_equal(broker_config(house->broker)->log_retention_ms, 12345);
+    stop(house);
+    start(house);
+    assert_int_equal(broker_config(house->broker)->log_retention_ms, 12345);
+    item.broker_id = 7;
+    assert_int_equal(ask_one(house, item), OT_ERR_INVALID_REQUEST);
+    entry = (struct broker_config_entry){ ot_str_of("log.dirs"), ot_str_of("/x") };
+    item.broker_id = -1;
+    assert_int_equal(ask_one(house, item), OT_ERR_INVALID_REQUEST);
+}
+
+struct id_call { struct broker_producer_id ask; struct waited waited; struct ot_task go; struct house *house; };
+static void id_done(struct broker_call *call) { wake(&OT_CONTAINER(call, struct id_call, ask.call)->waited); }
+static void id_go(struct ot_task *task)
+{
+    struct id_call *call = OT_CONTAINER(task, struct id_call, go);
+    broker_producer_id(call->house->broker, &call->ask);
+}
+
+static int64_t producer_id(struct house *house)
+{
+    struct id_call call = { .ask.call = { .home = ot_exec_thread_exec(house->door), .done = id_done },
+        .waited = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false }, .go.run = id_go, .house = house };
+    ot_exec_post(call.ask.call.home, &call.go);
+    wait_for(&call.waited);
+    assert_int_equal(call.ask.error, OT_OK);
+    return call.ask.producer_id;
+}
+
+static void producer_ids_are_never_given_twice(void **state)
+{
+    struct house *house = *state;
+    start(house);
+    int64_t last = -1;
+    for (int i = 0; i < 2500; i++) {
+        int64_t id = producer_id(house);
+        assert_true(id > last);
+        last = id;
+    }
+    stop(house);
+    start(house);
+    assert_true(producer_id(house) > last);
+}
+
+static void auto_creation_makes_the_topic_once(void **state)
+{
+    struct house *house = *state;
+    char text[200];
+    struct broker_view_topic topic;
+    start(house);
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(broker_auto_create(house->broker, ot_str_of("by-itself"), text, sizeof text), OT_ERR_LEADER_NOT_AVAILABLE);
+    }
+    assert_int_equal(broker_auto_create(house->broker, ot_str_of("no/way"), text, sizeof text), OT_ERR_INVALID_TOPIC_EXCEPTION);
+    assert_int_equal(ask_one(house, create_item("after", 1)), OT_OK);  /* asked later, so answered later */
+    assert_true(topic_of(house, "by-itself", &topic));
+}
+
+static void foreign_directories_stop_the_start(void **state)
+{
+    struct house *house = *state;
+    char path[1100];
+    start(house);
+    assert_int_equal(ask_one(house, create_item("orders", 1)), OT_OK);
+    stop(house);
+    house->node_id = 2;                        /* another node on the same directory */
+    start(house);
+    assert_int_equal(house->err, OT_ERR_MISMATCH);
+    stop(house);
+    house->node_id = 1;
+    snprintf(path, sizeof path, "%s/a/__ottla_meta", house->root);
+    remove_tree(path);                         /* its metadata is gone: never an empty cluster over it */
+    start(house);
+    assert_int_equal(house->err, OT_ERR_MISMATCH);
+}
+
+static void a_second_cluster_in_one_list_is_refused(void **state)
+{
+    struct house *house = *state;
+    start(house);
+    stop(house);
+    snprintf(house->dirs, sizeof house->dirs, "%s/b", house->root);
+    start(house);
+    assert_int_equal(house->err, OT_OK);
+    stop(house);
+    snprintf(house->dirs, sizeof house->dirs, "%s/a,%s/b", house->root, house->root);
+    start(house);
+    assert_int_equal(house->err, OT_ERR_MISMATCH);
+    stop(house);
+    snprintf(house->dirs, sizeof house->dirs, "%s/a,%s/c", house->root, house->root);    /* an empty one may join */
+    start(house);
+    assert_int_equal(house->err, OT_OK);
+}
+
+static void four_thousand_partitions_share_a_few_syncs(void **state)
+{
+    struct house *house = *state;
+    start(house);
+    enum { TOPICS = 400 };
+    static struct broker_admin_item items[TOPICS];
+    static char names[TOPICS][16];
+    for (int i = 0; i < TOPICS; i++) {
+        snprintf(names[i], sizeof names[i], "t%03d", i);
+        items[i] = create_item(names[i], 10);
+    }
+    const struct broker_view *view = broker_view_take(house->broker);
+    struct broker_view_cluster before, after;
+    broker_view_cluster(view, &before);
+    broker_view_give(view);
+    int64_t begin_us = ot_clock_boot_us();
+    ask(house, items, TOPICS);
+    print_message("4000 partitions in %lld ms\n", (long long)(ot_clock_boot_us() - begin_us) / 1000);
+    for (int i = 0; i < TOPICS; i++) {
+        assert_int_equal(items[i].error, OT_OK);
+    }
+    view = broker_view_take(house->broker);
+    broker_view_cluster(view, &after);
+    assert_int_equal(broker_view_partition_count(view), 4000);
+    broker_view_give(view);
+    assert_true(after.version - before.version <= 4);          /* publications, each one sync */
+    begin_us = ot_clock_boot_us();
+    stop(house);
+    int64_t middle_us = ot_clock_boot_us();
+    start(house);
+    print_message("stopped in %lld ms, started in %lld ms\n", (long long)(middle_us - begin_us) / 1000, (long long)(ot_clock_boot_us() - middle_us) / 1000);
+    assert_int_equal(house->err, OT_OK);
+    assert_true(is_open(house, "t399", 9));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(the_first_start_founds_a_cluster_of_one),
+        TEST(a_created_topic_is_there_with_a_leader_and_open_when_answered),
+        TEST(everything_is_there_again_after_a_restart),
+        TEST(a_recreated_topic_has_a_new_id_and_a_later_epoch),
+        TEST(each_asked_item_gets_its_own_answer),
+        TEST(validate_only_changes_nothing),
+        TEST(partitions_are_added_and_never_taken_away),
+        TEST(topic_configs_change_by_set_delete_append_and_subtract),
+        TEST(broker_configs_take_effect_and_survive),
+        TEST(producer_ids_are_never_given_twice),
+        TEST(auto_creation_makes_the_topic_once),
+        TEST(foreign_directories_stop_the_start),
+        TEST(a_second_cluster_in_one_list_is_refused),
+        TEST(four_thousand_partitions_share_a_few_syncs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
