@@ -76,7 +76,8 @@ static void produced(struct broker_call *call)
         }
     } else {
         batch->fate = batch->producer >= 0 ? SIM_UNKNOWN : SIM_REFUSED;
-        batch->certain_refusal = batch->producer < 0;
+        /* with acks=all a storage error may come after the append, while it waited for the disk */
+        batch->certain_refusal = batch->producer < 0 && (batch->acks != -1 || ask->part.error == OT_ERR_NO_SPACE);
         world->refused++;
         SIM_CHECK(world, ask->part.error != OT_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER || world->producers[batch->producer].stuck[batch->partition] > 0,
             "batch %u of producer %d, sequence %d: %s", ask->id, batch->producer, batch->sequence, ask->part.text);

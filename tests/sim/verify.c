@@ -187,6 +187,8 @@ void sim_verify(struct sim_world *world, int crashed)
             check_promises(&scan, log_start, log_end);
             SIM_CHECK(world, eng_log_verify(log, fault, &scan) == OT_OK, "verify of partition %d failed", index);
             check_producers(&scan, log);
+            for (uint32_t id = 1; crashed == 2 && id <= world->batch_count; id++)      /* a machine may bring back what was cut and not synced */
+                if (world->batches[id - 1].partition == index) world->batches[id - 1].certain_refusal = false;
             if (crashed == 2) {
                 forget_lost(world, index, log_end);
                 resync_producers(&scan, log);
