@@ -113,7 +113,9 @@ bool broker_lane_put(struct broker_partition *partition, struct broker_produce_p
     }
     int64_t base_offset = partition->reserved_end, last_offset = base_offset + info->last_offset_delta;
     if (info->producer_id >= 0) {
-        enum ot_err err = eng_producers_pend(producers, info, base_offset, last_offset, &part->marker, wall_ms);
+        struct eng_batch_info stored = *info;
+        stored.max_timestamp = part->verdict.max_timestamp;    /* as the log will have it: an append-time topic stamped its own */
+        enum ot_err err = eng_producers_pend(producers, &stored, base_offset, last_offset, &part->marker, wall_ms);
         if (err != OT_OK) {
             fail_part(part, err, "no room to remember another producer");
             return false;
