@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "memory_io.h"
+#include <fcntl.h>
 #include <inttypes.h>
 
 #define DIR "d/t-0"
@@ -32,7 +33,7 @@ static const int64_t bases[] = { 0, 5, 42, 75, 1000, INT64_MAX };
 int LLVMFuzzerInitialize(int *count, char ***words)
 {
     (void)count, (void)words;
-    ot_log_set_level(NULL, OT_LOG_ERROR);
+    ot_log_setup(OT_LOG_ERROR, OT_LOG_TEXT, open("/dev/null", O_WRONLY | O_CLOEXEC));
     return 0;
 }
 
@@ -177,8 +178,7 @@ static void try_txn_index(struct memory_io *memory)
 
 static void fault_see(void *arg, const char *text)
 {
-    (void)text;
-    (*(uint32_t *)arg)++;
+    if (strstr(text, "leader epoch") == NULL) (*(uint32_t *)arg)++;        /* not under the checksum: recovery can only stop where they fall */
 }
 
 static void read_through(struct eng_log *log)
