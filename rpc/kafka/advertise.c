@@ -3,6 +3,7 @@
 #include "rpc/kafka/request.h"
 
 #include "base/log.h"
+#include "base/net/address.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -24,12 +25,24 @@ static void gateway_read(char out[static 46])
     (void)fclose(routes);
 }
 
-void rpc_advertise_init(struct rpc_kafka_server *server)
+/* Does a listener without a configured name take connections from outside? */
+static bool is_guessing(const struct rpc_kafka_setup *setup)
 {
-    bool all_named = true;
+    char name[OT_NET_NAME_BYTES], host[46];
+    for (uint32_t i = 0; i < setup->listener_count; i++) {
+        if (setup->listeners[i].advertised_host != NULL) continue;
+        for (uint32_t j = 0; j < setup->listeners[i].fd_count; j++) {
+            ot_net_socket_name(setup->listeners[i].fds[j], true, name, host, NULL);
+            if (strncmp(host, "127.", 4) != 0 && strcmp(host, "::1") != 0) return true;
+        }
+    }
+    return false;
+}
+
+void rpc_advertise_init(struct rpc_kafka_server *server, const struct rpc_kafka_setup *setup)
+{
     if (access("/.dockerenv", F_OK) != 0 && access("/run/.containerenv", F_OK) != 0) return;
-    for (uint32_t i = 0; i < server->listener_count; i++) all_named &= server->listeners[i].advertised_host != NULL;
-    if (all_named) return;
+    if (!is_guessing(setup)) return;
     gateway_read(server->gateway);
     ot_log(OT_LOG_WARN, "kafka", "advertised_address_guessed",
         "gateway=%s hint=\"in a container clients are told the address they reached, or localhost when they come from the gateway; behind a port mapping to another "

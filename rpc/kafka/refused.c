@@ -29,13 +29,14 @@ static bool first_time(struct rpc_kafka_server *server, uint64_t hash)
 }
 
 /* Texts of a peer in a log line: printable ASCII, else '?'. */
-static const char *plain(char *to, size_t to_bytes, const char *data, size_t bytes)
+static void plain(char *to, size_t to_bytes, const char *data, size_t bytes)
 {
     size_t n = OT_MIN(bytes, to_bytes - 1);
     for (size_t i = 0; i < n; i++) to[i] = data[i] > ' ' && data[i] < 127 && data[i] != '"' && data[i] != '\\' ? data[i] : '?';
     to[n] = '\0';
-    return n > 0 ? to : "-";
 }
+
+static const char *said(const char *text) { return text[0] != '\0' ? text : "-"; }
 
 struct about { char software[RPC_NAME_BYTES], version[RPC_NAME_BYTES], client_id[RPC_NAME_BYTES]; uint64_t hash; };
 
@@ -43,9 +44,9 @@ static void about_of(struct ot_conn *conn, const struct ot_wire_request_header *
 {
     const struct rpc_conn *door = ot_conn_door(conn);
     char all[400];
-    (void)plain(out->software, sizeof out->software, door->software_name, strlen(door->software_name));
-    (void)plain(out->version, sizeof out->version, door->software_version, strlen(door->software_version));
-    (void)plain(out->client_id, sizeof out->client_id, header->client_id.data, header->client_id.null ? 0 : header->client_id.bytes);
+    plain(out->software, sizeof out->software, door->software_name, strlen(door->software_name));
+    plain(out->version, sizeof out->version, door->software_version, strlen(door->software_version));
+    plain(out->client_id, sizeof out->client_id, header->client_id.data, header->client_id.null ? 0 : header->client_id.bytes);
     const int n = snprintf(all, sizeof all, "%s|%s|%s|%s|%d|%d", kind, out->software, out->version, ot_conn_peer_host(conn), header->key, header->version);
     out->hash = ot_hash64(all, (size_t)n, 0);
 }
@@ -65,7 +66,7 @@ void rpc_refused(struct rpc_kafka_server *server, struct ot_conn *conn, const st
     (void)snprintf(version, sizeof version, "%d", header->version);
     if (first_time(server, about.hash)) {
         ot_log(OT_LOG_WARN, "kafka", "request_refused", "api=%s version=%s served=%s software=%s software_version=%s client_id=%s address=%s", api, version, range,
-            about.software[0] != '\0' ? about.software : "-", about.version[0] != '\0' ? about.version : "-", about.client_id, ot_conn_peer_host(conn));
+            said(about.software), said(about.version), said(about.client_id), ot_conn_peer_host(conn));
     }
     if (server->metrics == NULL) return;
     const char *labels[] = { api, version, about.software, about.version };
@@ -80,8 +81,8 @@ void rpc_undecodable(struct rpc_kafka_server *server, struct ot_conn *conn, cons
     about_of(conn, header, "undecodable", &about);
     if (!first_time(server, about.hash)) return;
     ot_log(OT_LOG_WARN, "kafka", "request_undecodable", "api=%s version=%d field=\"%s\" reason=\"%s\" software=%s software_version=%s client_id=%s address=%s",
-        header->api != NULL ? header->api->name : "?", header->version, error->field, error->reason, about.software[0] != '\0' ? about.software : "-",
-        about.version[0] != '\0' ? about.version : "-", about.client_id, ot_conn_peer_host(conn));
+        header->api != NULL ? header->api->name : "?", header->version, error->field, error->reason, said(about.software), said(about.version),
+        said(about.client_id), ot_conn_peer_host(conn));
 }
 
 /* ---- counters */

@@ -120,7 +120,7 @@ struct ot_str rpc_error_text(enum ot_err error, const char *text);
 
 /* Where clients of this connection reach this broker: trap A1. host lives as long as the connection. */
 void rpc_advertised(const struct rpc_request *request, struct ot_str *host_out, int32_t *port_out);
-void rpc_advertise_init(struct rpc_kafka_server *server);
+void rpc_advertise_init(struct rpc_kafka_server *server, const struct rpc_kafka_setup *setup);
 /* Where they reach another broker (its endpoint of this listener's name); false: it has none there. */
 bool rpc_advertised_of(const struct rpc_request *request, const struct broker_view_broker *broker, struct ot_str *host_out, int32_t *port_out);
 /* Log once per client (software, version, host), API and version; count always. api NULL: the key is unknown. */

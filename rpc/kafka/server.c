@@ -127,7 +127,7 @@ enum ot_err rpc_kafka_server_start(struct broker *broker, const struct rpc_kafka
     atomic_store(&server->connections_per_ip_max, config->max_connections_per_ip);
     pthread_mutex_init(&server->refused_mutex, NULL);
     if (!listeners_copy(server, setup) || (server->loops = calloc(256, sizeof *server->loops)) == NULL) goto fail;
-    rpc_advertise_init(server);
+    rpc_advertise_init(server, setup);
     if ((err = ot_net_open(&net, &server->net)) != OT_OK) goto fail;
     OT_ASSERT(ot_net_loop_count(server->net) <= 256);
     rpc_metrics_init(server);

@@ -1,0 +1,441 @@
+#include "fake_broker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fake_broker fake;
+struct fake_pin { struct ot_pin pin; bool released; };
+
+struct broker *fake_pointer(void) { return (struct broker *)(void *)&fake; }
+
+struct fake_topic *fake_topic(const char *name, int32_t partition_count)
+{
+    struct fake_topic *topic = &fake.topics[fake.topic_count];
+    memset(topic, 0, sizeof *topic);
+    (void)snprintf(topic->name, sizeof topic->name, "%s", name);
+    memset(topic->id.bytes, (int)fake.topic_count + 1, 16);
+    topic->partition_count = partition_count;
+    fake.topic_count++;
+    return topic;
+}
+
+void fake_init(void)
+{
+    char text[200];
+    memset(&fake, 0, sizeof fake);
+    pthread_mutex_init(&fake.mutex, NULL);
+    fake.file = -1;
+    fake.node_id = fake.controller_id = 1;
+    fake.leader_elsewhere = fake.aborted = -1;
+    if (broker_config_store_new(&fake.config) != OT_OK) abort();
+    if (broker_config_set(fake.config, BROKER_SOURCE_FLAG, "test", "ottla.network.threads", "2", text, sizeof text) != OT_OK) abort();
+    if (ot_exec_pool_start("fake", 1, &fake.pool) != OT_OK) abort();
+    (void)fake_topic("a", 1);
+    (void)fake_topic("b", 3);
+    fake_topic("__in", 2)->internal = true;
+}
+
+void fake_free(void)
+{
+    ot_exec_pool_stop(fake.pool);
+    broker_config_store_free(fake.config);
+    pthread_mutex_destroy(&fake.mutex);
+}
+
+/* ---- broker.h */
+
+const struct broker_config *broker_config(struct broker *broker) { (void)broker; return broker_config_current(fake.config); }
+struct broker_config_store *broker_config_store(struct broker *broker) { (void)broker; return fake.config; }
+int32_t broker_node_id(const struct broker *broker) { (void)broker; return fake.node_id; }
+
+static struct fake_topic *find(struct ot_str name, const struct ot_uuid *id)
+{
+    for (uint32_t i = 0; i < fake.topic_count; i++) {
+        if (name.null ? ot_uuid_equal(id, &fake.topics[i].id) : ot_str_equal(name, ot_str_of(fake.topics[i].name))) return &fake.topics[i];
+    }
+    return NULL;
+}
+
+static enum ot_err find_error(struct ot_str name, const struct ot_uuid *id, int32_t partition)
+{
+    const struct fake_topic *topic = find(name, id);
+    if (topic == NULL) return name.null ? OT_ERR_UNKNOWN_TOPIC_ID : OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+    return partition >= 0 && partition < topic->partition_count ? OT_OK : OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+}
+
+/* Calls come back through a thread of the pool, so that races show under TSan. */
+static void done_here(struct ot_task *task)
+{
+    struct broker_call *call = OT_CONTAINER(task, struct broker_call, task);
+    call->done(call);
+}
+
+static void back(struct ot_task *task)
+{
+    struct broker_call *call = OT_CONTAINER(task, struct broker_call, task);
+    call->task.run = done_here;
+    ot_exec_post(call->home, &call->task);
+}
+
+static void answer(struct broker_call *call)
+{
+    call->task.run = back;
+    ot_exec_post(ot_exec_pool_exec(fake.pool), &call->task);
+}
+
+/* ---- produce.h */
+
+static void part_answer(struct broker_produce *produce, struct broker_produce_part *part)
+{
+    part->verdict.record_error_count = 0;
+    part->verdict.text[0] = part->text[0] = '\0';
+    part->leader_id = part->leader_epoch = -1;
+    part->base_offset = part->append_time_ms = part->log_start_offset = -1;
+    part->error = find_error(part->topic, &part->topic_id, part->partition);
+    if (part->error == OT_OK) part->error = fake.produce_error;
+    if (produce->acks < -1 || produce->acks > 1) part->error = OT_ERR_INVALID_REQUIRED_ACKS;
+    if (part->error == OT_ERR_INVALID_RECORD) {
+        part->verdict.record_error_count = 2;
+        part->verdict.record_errors[0] = 3;
+        part->verdict.record_errors[1] = 5;
+        (void)snprintf(part->text, sizeof part->text, "record 3 has no key");
+        (void)snprintf(part->verdict.text, sizeof part->verdict.text, "no key");
+    }
+    if (part->error == OT_ERR_NOT_LEADER_OR_FOLLOWER) {
+        part->leader_id = fake.leader_elsewhere;
+        part->leader_epoch = 9;
+    }
+    if (part->error != OT_OK) return;
+    if (part->records_bytes > 0) {
+        const int32_t seen = part->records[0];
+        if (seen != (fake.order_next & 0xff)) fake.out_of_order++;
+        fake.order_next++;
+        part->records[0] = 0xee;           /* stamped in place, as the real one does */
+    }
+    part->base_offset = (int64_t)fake.appended++;
+    fake.appended_bytes += part->records_bytes;
+    part->append_time_ms = 1234;
+    part->log_start_offset = 7;
+}
+
+static void queued_here(struct ot_task *task)
+{
+    struct broker_produce *produce = OT_CONTAINER(task, struct broker_produce, queued_task);
+    pthread_mutex_lock(&fake.mutex);
+    const bool hold = fake.hold_produce;
+    if (hold) fake.held_produce[fake.held_produce_count++] = produce;
+    pthread_mutex_unlock(&fake.mutex);
+    produce->queued(produce);
+    if (!hold) answer(&produce->call);
+}
+
+static void queue_late(struct ot_task *task)
+{
+    struct broker_produce *produce = OT_CONTAINER(task, struct broker_produce, queued_task);
+    pthread_mutex_lock(&fake.mutex);
+    for (uint32_t i = 0; i < produce->part_count; i++) part_answer(produce, &produce->parts[i]);
+    pthread_mutex_unlock(&fake.mutex);
+    produce->queued_task.run = queued_here;
+    ot_exec_post(produce->call.home, &produce->queued_task);
+}
+
+bool broker_produce(struct broker *broker, struct broker_produce *produce)
+{
+    produce->broker = broker;
+    pthread_mutex_lock(&fake.mutex);
+    fake.produces++;
+    fake.last_produce = *produce;
+    const bool late = fake.late_queued, hold = fake.hold_produce;
+    if (!late) {
+        for (uint32_t i = 0; i < produce->part_count; i++) part_answer(produce, &produce->parts[i]);
+        if (hold) fake.held_produce[fake.held_produce_count++] = produce;
+    }
+    pthread_mutex_unlock(&fake.mutex);
+    if (late) {
+        produce->queued_task.run = queue_late;
+        ot_exec_post(ot_exec_pool_exec(fake.pool), &produce->queued_task);
+        return false;
+    }
+    if (!hold) answer(&produce->call);
+    return true;
+}
+
+/* ---- fetch.h */
+
+static void pin_release(struct ot_pin *pin)
+{
+    struct fake_pin *mine = OT_CONTAINER(pin, struct fake_pin, pin);
+    if (mine->released) abort();
+    mine->released = true;
+    atomic_fetch_sub(&fake.pins_out, 1);
+    free(mine);
+}
+
+static void row_read(struct broker_fetch_row *row)
+{
+    struct fake_pin *pin = calloc(1, sizeof *pin);
+    if (pin == NULL) abort();
+    pin->pin.release = pin_release;
+    atomic_fetch_add(&fake.pins_out, 1);
+    const uint32_t first = fake.fetch_bytes / 3;       /* over two segments */
+    row->read.pin = &pin->pin;
+    row->read.bytes = fake.fetch_bytes;
+    row->read.spans[0] = (struct ot_span){ .fd = fake.file, .pos = (uint64_t)row->partition * 10, .bytes = first };
+    row->read.spans[1] = (struct ot_span){ .fd = fake.file, .pos = (uint64_t)row->partition * 10 + first, .bytes = fake.fetch_bytes - first };
+    row->read.span_count = 2;
+}
+
+static void fetch_fill(struct broker_fetch *fetch)
+{
+    fetch->error = fake.fetch_error;
+    fetch->session_id_out = fetch->error == OT_OK && fetch->session_epoch >= 0 ? 77 : 0;
+    fetch->row_count = 0;
+    if (fetch->error != OT_OK) return;
+    fetch->rows = ot_arena_array(fetch->arena, fetch->ask_count, sizeof *fetch->rows);
+    if (fetch->rows == NULL && fetch->ask_count > 0) {
+        fetch->error = OT_ERR_UNKNOWN_SERVER_ERROR;
+        return;
+    }
+    for (uint32_t i = 0; i < fetch->ask_count; i++) {
+        const struct broker_fetch_ask *ask = &fetch->asks[i];
+        struct broker_fetch_row *row = &fetch->rows[fetch->row_count++];
+        *row = (struct broker_fetch_row){ .topic = ask->topic, .topic_id = ask->topic_id, .partition = ask->partition, .high_watermark = -1, .last_stable_offset = -1,
+            .log_start_offset = -1, .diverging_epoch = -1, .diverging_end_offset = -1, .leader_id = -1, .leader_epoch = -1, .preferred_replica = -1, .aborted_count = -1,
+            .read.first_base_offset = -1 };
+        row->error = find_error(ask->topic, &ask->topic_id, ask->partition);
+        if (row->error == OT_OK) row->error = fake.row_error;
+        if (row->error == OT_ERR_NOT_LEADER_OR_FOLLOWER) {
+            row->leader_id = fake.leader_elsewhere;
+            row->leader_epoch = 9;
+        }
+        if (row->error != OT_OK) continue;
+        row->high_watermark = row->last_stable_offset = 100 + i;
+        row->log_start_offset = 5;
+        row->aborted_count = fake.aborted;
+        if (fake.aborted > 0) {
+            struct eng_aborted *aborted = ot_arena_array(fetch->arena, (size_t)fake.aborted, sizeof *aborted);
+            for (int32_t j = 0; j < fake.aborted && aborted != NULL; j++) aborted[j] = (struct eng_aborted){ 1000 + j, 50 + j };
+            row->aborted = aborted;
+        }
+        if (fake.fetch_bytes > 0) row_read(row);
+    }
+}
+
+void broker_fetch(struct broker *broker, struct broker_fetch *fetch)
+{
+    fetch->broker = broker;
+    pthread_mutex_lock(&fake.mutex);
+    fake.fetches++;
+    fake.last_fetch = *fetch;
+    const bool hold = fake.hold_fetch;
+    if (hold) fake.held_fetch[fake.held_fetch_count++] = fetch;
+    else fetch_fill(fetch);
+    pthread_mutex_unlock(&fake.mutex);
+    if (!hold) answer(&fetch->call);
+}
+
+void broker_fetch_cancel(struct broker_fetch *fetch)
+{
+    bool held = false;
+    pthread_mutex_lock(&fake.mutex);
+    for (uint32_t i = 0; i < fake.held_fetch_count; i++) {
+        if (fake.held_fetch[i] != fetch) continue;
+        fake.held_fetch[i] = fake.held_fetch[--fake.held_fetch_count];
+        held = true;
+        fake.cancelled++;
+        fetch_fill(fetch);
+        break;
+    }
+    pthread_mutex_unlock(&fake.mutex);
+    if (held) answer(&fetch->call);
+}
+
+void broker_fetch_release(struct broker_fetch *fetch)
+{
+    for (uint32_t i = 0; i < fetch->row_count; i++) {
+        struct ot_pin *pin = fetch->rows[i].read.pin;
+        fetch->rows[i].read.pin = NULL;
+        if (pin != NULL) pin->release(pin);
+    }
+}
+
+void fake_release(void)
+{
+    pthread_mutex_lock(&fake.mutex);
+    while (fake.held_produce_count > 0) answer(&fake.held_produce[--fake.held_produce_count]->call);
+    while (fake.held_fetch_count > 0) {
+        struct broker_fetch *fetch = fake.held_fetch[--fake.held_fetch_count];
+        fetch_fill(fetch);
+        answer(&fetch->call);
+    }
+    pthread_mutex_unlock(&fake.mutex);
+}
+
+/* ---- offsets.h, admin.h */
+
+void broker_offsets(struct broker *broker, struct broker_offsets *offsets)
+{
+    offsets->broker = broker;
+    pthread_mutex_lock(&fake.mutex);
+    fake.offsets++;
+    for (uint32_t i = 0; i < offsets->part_count; i++) {
+        struct broker_offsets_part *part = &offsets->parts[i];
+        part->error = find_error(part->topic, &part->topic_id, part->partition);
+        part->offset = 40 + part->at;
+        part->timestamp_ms = offsets->kind == BROKER_LIST_OFFSETS ? 1700000000000 : -1;
+        part->leader_epoch = 4;
+    }
+    pthread_mutex_unlock(&fake.mutex);
+    answer(&offsets->call);
+}
+
+static void admin_one(struct broker_admin_item *item)
+{
+    struct fake_topic *topic = find(item->topic, &item->topic_id);
+    item->text[0] = '\0';
+    item->error = OT_OK;
+    fake.last_item = *item;
+    if (item->kind == BROKER_CREATE_TOPIC) {
+        item->error = topic != NULL ? OT_ERR_TOPIC_ALREADY_EXISTS : item->replication_factor > 1 ? OT_ERR_INVALID_REPLICATION_FACTOR : broker_topic_name_check(item->topic);
+        if (item->error == OT_ERR_INVALID_REPLICATION_FACTOR) (void)snprintf(item->text, sizeof item->text, "3 replicas, 1 broker");
+        item->partition_count_out = item->partition_count < 0 ? 1 : item->partition_count;
+        item->replication_factor_out = 1;
+        if (item->error == OT_OK && !item->validate_only && fake.topic_count < FAKE_TOPICS_MAX) {
+            char name[256];
+            (void)snprintf(name, sizeof name, "%.*s", (int)item->topic.bytes, item->topic.data);
+            item->topic_id_out = fake_topic(name, item->partition_count_out)->id;
+        }
+        return;
+    }
+    if (topic == NULL) {
+        item->error = item->topic.null ? OT_ERR_UNKNOWN_TOPIC_ID : OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+    } else if (item->kind == BROKER_DELETE_TOPIC) {
+        *topic = fake.topics[--fake.topic_count];
+    } else if (item->kind == BROKER_CREATE_PARTITIONS && item->partition_count <= topic->partition_count) {
+        item->error = OT_ERR_INVALID_PARTITIONS;
+    } else if (item->kind == BROKER_CREATE_PARTITIONS) {
+        topic->partition_count = item->partition_count;
+    }
+}
+
+void broker_admin(struct broker *broker, struct broker_admin *admin)
+{
+    admin->broker = broker;
+    pthread_mutex_lock(&fake.mutex);
+    fake.admins++;
+    for (uint32_t i = 0; i < admin->item_count; i++) admin_one(&admin->items[i]);
+    pthread_mutex_unlock(&fake.mutex);
+    answer(&admin->call);
+}
+
+void broker_producer_id(struct broker *broker, struct broker_producer_id *ask)
+{
+    ask->broker = broker;
+    pthread_mutex_lock(&fake.mutex);
+    ask->error = OT_OK;
+    ask->producer_id = 5000 + fake.producer_ids++;
+    ask->producer_epoch = 0;
+    pthread_mutex_unlock(&fake.mutex);
+    answer(&ask->call);
+}
+
+/* ---- view.h: the state itself, under its lock while it is looked at */
+
+const struct broker_view *broker_view_take(struct broker *broker)
+{
+    pthread_mutex_lock(&fake.mutex);
+    return (const struct broker_view *)(const void *)broker;
+}
+
+void broker_view_give(const struct broker_view *view)
+{
+    (void)view;
+    pthread_mutex_unlock(&fake.mutex);
+}
+
+void broker_view_cluster(const struct broker_view *view, struct broker_view_cluster *out)
+{
+    (void)view;
+    *out = (struct broker_view_cluster){ .cluster_id = ot_str_of("AAECAwQFBgcICQoLDA0ODw"), .controller_id = fake.controller_id, .version = 42, .this_broker = fake.node_id };
+}
+
+bool broker_view_next_broker(const struct broker_view *view, int32_t after, struct ot_arena *arena, struct broker_view_broker *out)
+{
+    static const struct broker_view_endpoint mine[] = { { { "PLAINTEXT", 9, false }, { "0.0.0.0", 7, false }, 1 } };
+    (void)view;
+    if (after < fake.node_id && !fake.no_brokers) {
+        *out = (struct broker_view_broker){ .id = fake.node_id, .rack = ot_str_of("r1"), .endpoints = mine, .endpoint_count = 1 };
+        return true;
+    }
+    if (after < 2 && fake.other_host != NULL) {
+        struct broker_view_endpoint *other = ot_arena_array(arena, 1, sizeof *other);
+        if (other == NULL) return false;
+        *other = (struct broker_view_endpoint){ ot_str_of("PLAINTEXT"), ot_str_of(fake.other_host), 9192 };
+        *out = (struct broker_view_broker){ .id = 2, .rack.null = true, .endpoints = other, .endpoint_count = 1 };
+        return true;
+    }
+    return false;
+}
+
+static bool topic_out(const struct fake_topic *topic, struct broker_view_topic *out)
+{
+    if (topic == NULL) return false;
+    *out = (struct broker_view_topic){ .id = topic->id, .name = ot_str_of(topic->name), .internal = topic->internal, .partition_count = topic->partition_count };
+    return true;
+}
+
+bool broker_view_topic(const struct broker_view *view, struct ot_str name, struct broker_view_topic *out)
+{
+    (void)view;
+    return !name.null && topic_out(find(name, NULL), out);
+}
+
+bool broker_view_topic_by_id(const struct broker_view *view, const struct ot_uuid *id, struct broker_view_topic *out)
+{
+    (void)view;
+    return topic_out(find((struct ot_str){ .null = true }, id), out);
+}
+
+bool broker_view_next_topic(const struct broker_view *view, struct ot_str after, struct broker_view_topic *out)
+{
+    const struct fake_topic *next = NULL;
+    (void)view;
+    for (uint32_t i = 0; i < fake.topic_count; i++) {
+        const char *name = fake.topics[i].name;
+        if (!after.null && (strncmp(name, after.data, after.bytes) < 0 || (strncmp(name, after.data, after.bytes) == 0 && strlen(name) <= after.bytes))) continue;
+        if (next == NULL || strcmp(name, next->name) < 0) next = &fake.topics[i];
+    }
+    return topic_out(next, out);
+}
+
+uint32_t broker_view_topic_configs(const struct broker_view *view, const struct ot_uuid *topic_id, struct ot_arena *arena, const char *const **keys_out,
+    const char *const **values_out)
+{
+    const struct fake_topic *topic = find((struct ot_str){ .null = true }, topic_id);
+    (void)view, (void)arena;
+    if (topic == NULL) return 0;
+    *keys_out = topic->keys;
+    *values_out = topic->values;
+    return topic->config_count;
+}
+
+int64_t broker_view_topic_count(const struct broker_view *view) { (void)view; return fake.topic_count; }
+
+int64_t broker_view_partition_count(const struct broker_view *view)
+{
+    int64_t count = 0;
+    (void)view;
+    for (uint32_t i = 0; i < fake.topic_count; i++) count += fake.topics[i].partition_count;
+    return count;
+}
+
+bool broker_view_partition(const struct broker_view *view, const struct ot_uuid *topic_id, int32_t index, struct ot_arena *arena, struct broker_view_partition *out)
+{
+    static const int32_t one[] = { 1 };
+    const struct fake_topic *topic = find((struct ot_str){ .null = true }, topic_id);
+    (void)view, (void)arena;
+    if (topic == NULL || index < 0 || index >= topic->partition_count) return false;
+    *out = (struct broker_view_partition){ .index = index, .leader = index == 2 ? -1 : 1, .leader_epoch = 3, .replicas = { one, 1 }, .isr = { one, 1 } };
+    return true;
+}

@@ -1,0 +1,53 @@
+/* A broker that does what a test says: a few topics, records in a file, and calls that are answered at once, later, or out of order. Linked before the real
+ * one, it stands in for all of it but the configuration. */
+#ifndef TEST_FAKE_BROKER_H
+#define TEST_FAKE_BROKER_H
+
+#include "broker/broker.h"
+#include <pthread.h>
+
+#define FAKE_TOPICS_MAX 64
+struct fake_topic { char name[256]; struct ot_uuid id; int32_t partition_count; bool internal; const char *keys[8]; const char *values[8]; uint32_t config_count; };
+
+struct fake_broker {
+    pthread_mutex_t mutex;
+    struct broker_config_store *config;
+    struct ot_exec_pool *pool;             /* answers come from its threads, as in life */
+    struct fake_topic topics[FAKE_TOPICS_MAX];
+    uint32_t topic_count;
+    int32_t node_id, controller_id;
+    bool no_brokers, empty_cluster;        /* the view lists nobody */
+    const char *other_host;                /* a second broker, number 2, is listed there */
+    /* produce */
+    uint64_t appended, appended_bytes;
+    bool late_queued;                      /* broker_produce answers false; queued follows */
+    bool hold_produce, hold_fetch;         /* answered by fake_release or, fetches, when cancelled */
+    enum ot_err produce_error;
+    int32_t order_next;                    /* a produce request whose first record byte is not this one is out of order */
+    uint32_t out_of_order;
+    struct broker_produce *held_produce[256];
+    uint32_t held_produce_count;
+    struct broker_fetch *held_fetch[256];
+    uint32_t held_fetch_count;
+    uint32_t cancelled;
+    /* fetch: every partition holds the bytes of this file from here on */
+    int file;
+    uint32_t fetch_bytes;                  /* per partition; 0: empty */
+    enum ot_err fetch_error, row_error;
+    int32_t leader_elsewhere;              /* -1, or what rows and parts name as the leader */
+    int32_t aborted;                       /* how many aborted transactions to tell; -1: null */
+    _Atomic uint32_t pins_out;
+    uint32_t produces, fetches, admins, offsets, producer_ids;
+    struct broker_admin_item last_item;
+    struct broker_fetch last_fetch;
+    struct broker_produce last_produce;
+};
+extern struct fake_broker fake;
+
+void fake_init(void);                      /* one broker, number 1, topics "a" (1 partition), "b" (3), "__in" (2, internal) */
+void fake_free(void);
+struct fake_topic *fake_topic(const char *name, int32_t partition_count);
+void fake_release(void);                   /* answer what is held, newest first */
+struct broker *fake_pointer(void);
+
+#endif
