@@ -366,6 +366,6 @@ struct ot_exec *broker_io_exec(struct broker *broker) { return broker->setup.io_
 struct eng_store *broker_store(struct broker *broker) { return broker->core.store; }
 const struct broker_config *broker_config(struct broker *broker) { return broker_config_current(broker->setup.config); }
 struct broker_config_store *broker_config_store(struct broker *broker) { return broker->setup.config; }
-struct broker_metrics *broker_metrics(struct broker *broker) { return broker->core.metrics; }
+struct ot_metrics *broker_metrics(struct broker *broker) { return broker->core.metrics; }
 int32_t broker_node_id(const struct broker *broker) { return broker->node_id; }
 int64_t broker_started_wall_ms(const struct broker *broker) { return broker->started_wall_ms; }

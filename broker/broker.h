@@ -2,10 +2,10 @@
 #ifndef OT_BROKER_BROKER_H
 #define OT_BROKER_BROKER_H
 
+#include "base/metrics.h"
 #include "broker/admin.h"
 #include "broker/config.h"
 #include "broker/fetch.h"
-#include "broker/metrics.h"
 #include "broker/offsets.h"
 #include "broker/partition.h"
 #include "broker/produce.h"
@@ -19,6 +19,7 @@ struct broker_setup {
     struct ot_exec *flush_exec;                /* pool: flush rounds, so that a slow disk does not hold up appends and reads */
     struct ot_exec *background_exec;           /* serial, with timers: retention, deletion, checkpoints, disk space */
     struct ot_exec *coord_exec;                /* serial, with timers: the coordinator's thread */
+    struct ot_metrics *metrics;                /* outlives the broker; NULL: nothing is counted */
     struct ot_pool *decode_pool;               /* decoding windows and recompressed batches */
     const struct broker_listener *listeners; uint32_t listener_count;    /* as bound, for registration and Metadata */
 };
@@ -37,7 +38,7 @@ struct ot_exec *broker_io_exec(struct broker *broker);
 struct eng_store *broker_store(struct broker *broker);
 const struct broker_config *broker_config(struct broker *broker);      /* current values, dynamic ones included; see config.h for lifetime */
 struct broker_config_store *broker_config_store(struct broker *broker);
-struct broker_metrics *broker_metrics(struct broker *broker);
+struct ot_metrics *broker_metrics(struct broker *broker);               /* NULL when it was made without */
 int32_t broker_node_id(const struct broker *broker);
 int64_t broker_started_wall_ms(const struct broker *broker);
 

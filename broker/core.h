@@ -4,6 +4,7 @@
 
 #include "base/map.h"
 #include "broker/broker.h"
+#include "broker/metrics.h"
 #include "engine/codec.h"
 #include <pthread.h>
 
@@ -16,6 +17,7 @@ struct broker_topic {                          /* a topic with partitions here; 
     bool internal;
     _Atomic(const struct broker_topic_config *) config;    /* replaced as a whole; old ones are kept in olds until the topic goes */
     struct broker_topic_config_node { struct broker_topic_config_node *next; struct broker_topic_config config; } *configs;
+    struct { struct ot_series *bytes_in, *bytes_out, *records_in, *produce_requests, *fetch_requests; } series;
     struct broker_partition **partitions;      /* by index; NULL where not hosted; guarded by the registry */
     int32_t partition_count;
 };
@@ -30,7 +32,8 @@ struct broker_core {
     struct broker_config_store *config;
     struct eng_store *store;
     struct ot_pool *decode_pool;
-    struct broker_metrics *metrics;
+    struct ot_metrics *metrics;                /* NULL: nothing is counted */
+    struct { struct ot_series *append_us, *append_batches, *append_writes, *flush_us, *flush_rounds; } series;
     int32_t node_id;
     _Atomic bool stopping;
 

@@ -35,6 +35,12 @@ static void answer(struct broker_fetch *fetch)
 {
     if (fetch->ended) return;
     fetch->ended = true;
+    for (uint32_t i = 0; i < fetch->row_count; i++) {          /* the entries still hold their partitions, and these their topics */
+        struct broker_topic *topic = fetch->rows[i].counted;
+        if (topic == NULL) continue;
+        ot_series_add(topic->series.fetch_requests, 1);
+        ot_series_add(topic->series.bytes_out, fetch->rows[i].read.bytes);
+    }
     ot_exec_timer_cancel(fetch->call.home, &fetch->timer);
     if (fetch->set != NULL) {
         if (fetch->set->id != 0) {

@@ -154,6 +154,7 @@ enum ot_err broker_fetch_read(struct broker_fetch *fetch, bool may_block, bool *
                 return err;
             }
         }
+        row->counted = node->partition == NULL ? NULL : node->partition->topic;
         fetch->bytes += row->read.bytes;
         room = row->read.bytes >= room ? 0 : room - row->read.bytes;
         if (row->error != OT_OK || row->diverging_epoch >= 0) *answer_now = true;

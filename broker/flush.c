@@ -29,7 +29,10 @@ void broker_flush_run(struct ot_task *task)
     bool open = atomic_load(&partition->stage) == BROKER_PARTITION_OPEN;
     partition->unflushed_since_us = 0;
     pthread_mutex_unlock(&partition->mutex);
+    int64_t start_us = ot_exec_now_us(core->background_exec);
     enum ot_err err = open ? eng_log_flush(partition->log, &flushed_end) : OT_ERR_CLOSED;
+    ot_series_observe_us(core->series.flush_us, ot_exec_now_us(core->background_exec) - start_us);
+    ot_series_add(core->series.flush_rounds, 1);
     pthread_mutex_lock(&partition->mutex);
     bool again = err == OT_OK && partition->flush_again && eng_log_flushed_end(partition->log) < eng_log_end_offset(partition->log);
     if (!again) partition->flush_busy = false;

@@ -136,6 +136,7 @@ enum ot_err broker_core_init(struct broker_core *core, const struct broker_setup
     core->config = setup->config;
     core->store = store;
     core->decode_pool = setup->decode_pool;
+    core->metrics = setup->metrics;
     core->node_id = node_id;
     if (core->nap == NULL) core->nap = nap;
     core->tick.fired = tick_fired;
@@ -151,6 +152,7 @@ enum ot_err broker_core_init(struct broker_core *core, const struct broker_setup
     enum ot_err err = broker_fetch_sessions_new(core, &core->sessions);
     if (err == OT_OK) err = broker_checkpoints_load(core);
     broker_space_check(core);
+    broker_metrics_watch(core);
     return err;
 }
 

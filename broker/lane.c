@@ -232,6 +232,8 @@ static void leave(struct broker_partition *partition, uint32_t count, struct bro
         struct broker_produce_part *part = partition->queue_first;
         partition->queue_first = part->next;
         if (partition->queue_first == NULL) partition->queue_last = NULL;
+        ot_series_add(partition->topic->series.bytes_in, part->append.bytes);
+        ot_series_add(partition->topic->series.records_in, (uint64_t)part->verdict.info.record_count);
         if (part->call->acks == -1) wait_put(partition, part, part->append.last_offset + 1, false);
         else chain(done, part);
     }
@@ -316,7 +318,13 @@ void broker_lane_run(struct ot_task *task)
     pthread_mutex_lock(&partition->mutex);
     uint32_t count = partition->lane_closed || !partition->is_leader ? 0 : gather(partition, batches);
     pthread_mutex_unlock(&partition->mutex);
+    int64_t start_us = ot_exec_now_us(core->background_exec);
     if (count > 0) err = write_some(partition, batches, count, &written);
+    if (written > 0) {
+        ot_series_observe_us(core->series.append_us, ot_exec_now_us(core->background_exec) - start_us);
+        ot_series_add(core->series.append_batches, written);
+        ot_series_add(core->series.append_writes, 1);
+    }
     enum ot_err index_err = written > 0 ? commit_written(partition) : OT_OK;
     if (err == OT_OK) err = index_err;
     pthread_mutex_lock(&partition->mutex);

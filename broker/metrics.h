@@ -1,7 +1,14 @@
-/* What the broker counts. The mechanism (types, series, exposition) is base/metrics.h; here are the handles of the rows that the broker feeds. */
+/* Private to broker/: what the broker counts, and the gauges that are asked for when the metrics are read. */
 #ifndef OT_BROKER_METRICS_H
 #define OT_BROKER_METRICS_H
 
-struct broker_metrics;
+#include "base/metrics.h"
+
+struct broker_core;
+struct broker_topic;
+void broker_metrics_watch(struct broker_core *core);                   /* before threads start; core->metrics may be NULL */
+void broker_metrics_topic(struct broker_core *core, struct broker_topic *topic);       /* its series; freed with the topic */
+void broker_metrics_topic_gone(struct broker_core *core, struct broker_topic *topic);  /* no longer shown */
+void broker_metrics_rejected(struct broker_core *core, const char *topic, const char *reason, uint64_t bytes);
 
 #endif

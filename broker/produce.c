@@ -34,12 +34,19 @@ void broker_decoder_give(struct broker_core *core, struct broker_decoder *decode
     pthread_mutex_unlock(&core->decoders_mutex);
 }
 
+static void count_rejected(struct broker_produce_part *part)
+{
+    if (part->error != OT_OK && part->owner != NULL)
+        broker_metrics_rejected(part->owner->core, part->owner->topic->name, ot_err_name(part->error), part->records_bytes);
+}
+
 static void done_run(struct ot_task *task)
 {
     struct broker_produce *produce = OT_CONTAINER(task, struct broker_produce, call.task);
     ot_exec_timer_cancel(produce->call.home, &produce->timer);
     for (uint32_t i = 0; i < produce->part_count; i++) {
         struct broker_produce_part *part = &produce->parts[i];
+        count_rejected(part);
         broker_partition_put(part->owner);
         ot_buf_unref(part->own_buf);
         part->owner = NULL;
@@ -131,6 +138,7 @@ static bool check(struct broker *broker, struct broker_produce_part *part)
         return false;
     }
     if ((part->owner = owner_of(broker, part)) == NULL) return false;
+    ot_series_add(part->owner->topic->series.produce_requests, 1);
     if (atomic_load(&core->stopping)) {
         refuse(part, OT_ERR_NOT_LEADER_OR_FOLLOWER, "the server is stopping");
         return false;

@@ -91,6 +91,7 @@ static enum ot_err topic_new(struct broker_core *core, const struct broker_parti
         (void)ot_map_remove(&core->topics_by_id, topic->id.bytes, sizeof(topic->id.bytes));
         goto fail;
     }
+    broker_metrics_topic(core, topic);
     *out = topic;
     return OT_OK;
 fail:
@@ -225,6 +226,7 @@ void broker_topic_remove(struct broker *broker, const struct ot_uuid *topic_id)
         if (ot_map_get(&core->topics_by_name, topic->name, strlen(topic->name)) == topic)
             (void)ot_map_remove(&core->topics_by_name, topic->name, strlen(topic->name));
         mark_dying(core, topic);
+        broker_metrics_topic_gone(core, topic);
         partitions = topic->partitions;
         count = topic->partition_count;
         topic->partitions = NULL;

@@ -257,3 +257,23 @@ int64_t broker_view_broker_config_version(const struct broker_view *view, int32_
     return coord_config_version(&view->value,
         &(struct coord_scope){ .kind = broker_id == -1 ? COORD_SCOPE_CLUSTER : COORD_SCOPE_BROKER, .broker_id = OT_MAX(broker_id, 0) });
 }
+
+uint32_t broker_view_topic_configs(const struct broker_view *view, const struct ot_uuid *topic_id, struct ot_arena *arena, const char *const **keys_out,
+    const char *const **values_out)
+{
+    enum { MOST = 256 };                       /* there are fewer topic keys than that */
+    const char **keys = ot_arena_array(arena, MOST, sizeof(*keys)), **values = ot_arena_array(arena, MOST, sizeof(*values));
+    struct broker_view_config row;
+    struct ot_str after = { .null = true };
+    uint32_t count = 0;
+    while (keys != NULL && values != NULL && count < MOST && broker_view_next_topic_config(view, topic_id, after, &row)) {
+        keys[count] = ot_arena_str(arena, row.name);
+        values[count] = ot_arena_str(arena, row.value);
+        if (keys[count] == NULL || values[count] == NULL) break;
+        after = row.name;
+        count++;
+    }
+    *keys_out = keys;
+    *values_out = values;
+    return count;
+}

@@ -1,0 +1,134 @@
+#include "broker/core.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DETAIL_PARTITIONS_MAX 2000             /* metrics.partition.detail=auto shows single partitions up to this many */
+
+void broker_metrics_topic(struct broker_core *core, struct broker_topic *topic)
+{
+    const char *labels[] = { topic->name };
+    if (core->metrics == NULL) return;
+    topic->series.bytes_in = ot_series_get(core->metrics, OT_METRIC_topic_bytes_in_total, labels);
+    topic->series.bytes_out = ot_series_get(core->metrics, OT_METRIC_topic_bytes_out_total, labels);
+    topic->series.records_in = ot_series_get(core->metrics, OT_METRIC_topic_records_in_total, labels);
+    topic->series.produce_requests = ot_series_get(core->metrics, OT_METRIC_topic_produce_requests_total, labels);
+    topic->series.fetch_requests = ot_series_get(core->metrics, OT_METRIC_topic_fetch_requests_total, labels);
+}
+
+void broker_metrics_topic_gone(struct broker_core *core, struct broker_topic *topic)
+{
+    static const enum ot_metric rows[] = { OT_METRIC_topic_bytes_in_total, OT_METRIC_topic_bytes_out_total, OT_METRIC_topic_records_in_total,
+        OT_METRIC_topic_produce_requests_total, OT_METRIC_topic_fetch_requests_total };
+    const char *labels[] = { topic->name };
+    if (core->metrics == NULL) return;
+    for (size_t i = 0; i < OT_ARRAY_COUNT(rows); i++) ot_series_drop(core->metrics, rows[i], labels);
+}
+
+void broker_metrics_rejected(struct broker_core *core, const char *topic, const char *reason, uint64_t bytes)
+{
+    const char *labels[] = { topic, reason };
+    if (core->metrics == NULL) return;
+    struct ot_series *series = ot_series_get(core->metrics, OT_METRIC_topic_rejected_bytes_total, labels);
+    ot_series_add(series, bytes);
+    ot_series_release(core->metrics, series);
+}
+
+static void set(struct ot_metrics *metrics, enum ot_metric metric, double value)
+{
+    struct ot_series *series = ot_series_get(metrics, metric, NULL);
+    ot_series_set(series, value);
+    ot_series_release(metrics, series);
+}
+
+static void set_dir(struct ot_metrics *metrics, enum ot_metric metric, const char *dir, double value)
+{
+    const char *labels[] = { dir };
+    struct ot_series *series = ot_series_get(metrics, metric, labels);
+    ot_series_set(series, value);
+    ot_series_release(metrics, series);
+}
+
+static void fill(void *arg, struct ot_metrics *metrics)
+{
+    struct broker_core *core = arg;
+    uint32_t count = 0, led = 0, offline = 0, under_min = 0, at_min = 0, producers = 0;
+    struct broker_partition **list = broker_partitions_copy(core, &count);
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
+        struct broker_partition *partition = list[i];
+        pthread_mutex_lock(&partition->mutex);
+        led += partition->is_leader;
+        offline += atomic_load(&partition->stage) == BROKER_PARTITION_OFFLINE;
+        under_min += partition->is_leader && partition->isr_count < partition->min_isr;
+        at_min += partition->is_leader && partition->isr_count == partition->min_isr && partition->replica_count > 1;
+        if (partition->log != NULL) producers += eng_producers_list(eng_log_producers(partition->log), NULL, 0);
+        pthread_mutex_unlock(&partition->mutex);
+        broker_partition_put(partition);
+    }
+    free(list);
+    set(metrics, OT_METRIC_partitions_hosted, count);
+    set(metrics, OT_METRIC_partitions_led, led);
+    set(metrics, OT_METRIC_replicas_offline, offline);
+    set(metrics, OT_METRIC_partitions_under_min_isr, under_min);
+    set(metrics, OT_METRIC_partitions_at_min_isr, at_min);
+    set(metrics, OT_METRIC_producer_ids, producers);
+    for (uint32_t dir = 0; dir < eng_store_dir_count(core->store); dir++) {
+        struct ot_io_space space;
+        const char *path = eng_store_dir_path(core->store, dir);
+        bool dir_offline = eng_store_dir_offline(core->store, dir);
+        set_dir(metrics, OT_METRIC_log_dir_offline, path, dir_offline);
+        if (dir_offline || core->io->ops->space(core->io, path, &space) != OT_OK) continue;
+        set_dir(metrics, OT_METRIC_disk_total_bytes, path, (double)space.total_bytes);
+        set_dir(metrics, OT_METRIC_disk_free_bytes, path, (double)space.free_bytes);
+    }
+}
+
+struct detail { struct broker_core *core; enum ot_metric metric; };
+
+static double value_of(struct broker_partition *partition, enum ot_metric metric)
+{
+    switch (metric) {
+    case OT_METRIC_log_size_bytes: return (double)eng_log_size_bytes(partition->log);
+    case OT_METRIC_log_segments: return eng_log_segments(partition->log, NULL, 0);
+    case OT_METRIC_log_start_offset: return (double)eng_log_start_offset(partition->log);
+    case OT_METRIC_log_end_offset: return (double)eng_log_end_offset(partition->log);
+    default: return (double)atomic_load(&partition->high_watermark);
+    }
+}
+
+static void give(void *arg, struct ot_metric_sink *sink)
+{
+    struct detail *detail = arg;
+    struct broker_core *core = detail->core;
+    const char *mode = broker_config_current(core->config)->metrics_partition_detail;
+    uint32_t count = 0;
+    if (strcmp(mode, "off") == 0 || (strcmp(mode, "auto") == 0 && atomic_load(&core->partitions_total) > DETAIL_PARTITIONS_MAX)) return;
+    struct broker_partition **list = broker_partitions_copy(core, &count);
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
+        char index[16];
+        const char *labels[] = { list[i]->topic->name, index };
+        snprintf(index, sizeof(index), "%d", list[i]->index);
+        if (atomic_load(&list[i]->stage) == BROKER_PARTITION_OPEN) ot_metric_give(sink, labels, value_of(list[i], detail->metric));
+        broker_partition_put(list[i]);
+    }
+    free(list);
+}
+
+void broker_metrics_watch(struct broker_core *core)
+{
+    static const enum ot_metric details[] = { OT_METRIC_log_size_bytes, OT_METRIC_log_segments, OT_METRIC_log_start_offset, OT_METRIC_log_end_offset,
+        OT_METRIC_log_high_watermark };
+    static struct detail rows[OT_ARRAY_COUNT(details)];        /* one broker in a process */
+    struct ot_metrics *metrics = core->metrics;
+    if (metrics == NULL) return;
+    core->series.append_us = ot_series_get(metrics, OT_METRIC_log_append_duration_seconds, NULL);
+    core->series.append_batches = ot_series_get(metrics, OT_METRIC_log_append_batches_total, NULL);
+    core->series.append_writes = ot_series_get(metrics, OT_METRIC_log_append_writes_total, NULL);
+    core->series.flush_us = ot_series_get(metrics, OT_METRIC_log_flush_duration_seconds, NULL);
+    core->series.flush_rounds = ot_series_get(metrics, OT_METRIC_log_flush_rounds_total, NULL);
+    ot_metrics_before_read(metrics, fill, core);
+    for (size_t i = 0; i < OT_ARRAY_COUNT(details); i++) {
+        rows[i] = (struct detail){ core, details[i] };
+        ot_metrics_source(metrics, details[i], give, &rows[i]);
+    }
+}

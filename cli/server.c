@@ -1,0 +1,274 @@
+/* Puts the house together and takes it apart: knows everyone, decides nothing.
+ *
+ * Up: configuration, memory budget, executors, broker (blocks until every log is open), doors.
+ * Down: doors stop accepting, broker flushes and writes its marker, doors close, broker goes, executors go. */
+#include "cli/server.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/os.h"
+#include "base/util.h"
+#include "broker/broker.h"
+#include "cli/server_config.h"
+#include "cli/version.h"
+#include "base/metrics.h"
+#include "base/net/address.h"
+#include "rpc/kafka/server.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+const struct cli_flag cli_server_flags[] = {
+    { "config", 0, "FILE", false, "server.properties; default /etc/ottla/server.properties when it is there" },
+    { "set", 0, "KEY=VALUE", true, "one configuration value, stronger than file and environment" },
+    { "data", 0, "DIR", false, "short for --set log.dirs=DIR; default ./ottla-data" },
+    { "check", 0, NULL, false, "read the configuration, say what is wrong with it, and exit" },
+    { "print-config", 0, NULL, false, "print every value with its source, and exit" },
+    { 0 },
+};
+
+struct house {
+    struct broker_config_store *config;
+    struct ot_mem_budget budget;
+    struct ot_exec_pool *io_pool, *flush_pool;
+    struct ot_exec_thread *background, *coordinator;
+    struct broker *broker;
+    struct rpc_kafka_server *kafka;
+    struct rpc_kafka_listener doors[CLI_LISTENERS_MAX];
+    struct ot_metrics *metrics;
+    struct ot_net_address kafka_addresses[CLI_LISTENERS_MAX], advertised[CLI_LISTENERS_MAX];
+    struct broker_listener listeners[CLI_LISTENERS_MAX];
+    uint32_t listener_count;
+    int64_t started_us;
+};
+
+static void set_up_log(const struct broker_config *config)
+{
+    static const char *const levels[] = { "error", "warn", "info", "debug", "trace" };
+    enum ot_log_level level = OT_LOG_INFO;
+    for (uint32_t i = 0; i < OT_ARRAY_COUNT(levels); i++)
+        if (strcmp(config->ottla_log_level, levels[i]) == 0) level = (enum ot_log_level)i;
+    ot_log_setup(level, strcmp(config->ottla_log_format, "json") == 0 ? OT_LOG_JSON : OT_LOG_TEXT, STDERR_FILENO);
+}
+
+/* Every listener's advertised name, by the listener's name; without one clients are told the address that they reached. */
+static int read_listeners(struct house *house, const struct broker_config *config)
+{
+    char why[400];
+    int count = cli_addresses_parse(config->listeners, house->kafka_addresses, CLI_LISTENERS_MAX, why, sizeof(why));
+    int advertised = count < 0 ? 0 : cli_addresses_parse(config->advertised_listeners, house->advertised, CLI_LISTENERS_MAX, why, sizeof(why));
+    if (count < 0 || advertised < 0) return cli_fail(CLI_USAGE, NULL, "%s: %s", count < 0 ? "listeners" : "advertised.listeners", why);
+    if (count == 0) return cli_fail(CLI_USAGE, NULL, "listeners is empty: a broker without a Kafka listener serves nobody");
+    for (int i = 0; i < count; i++) {
+        struct ot_net_address *address = &house->kafka_addresses[i];
+        if (address->scheme[0] == 0) snprintf(address->scheme, sizeof(address->scheme), "PLAINTEXT");
+        house->listeners[i] = (struct broker_listener){ .name = address->scheme, .host = address->host, .port = address->port, .advertised_port = address->port,
+            .security = "PLAINTEXT" };
+        for (int k = 0; k < advertised; k++) {
+            if (strcmp(house->advertised[k].scheme, address->scheme) != 0) continue;
+            house->listeners[i].advertised_host = house->advertised[k].host;
+            house->listeners[i].advertised_port = house->advertised[k].port;
+        }
+        if (strcmp(address->host, "127.0.0.1") != 0 && strcmp(address->host, "localhost") != 0 && strcmp(address->host, "::1") != 0)
+            ot_log(OT_LOG_WARN, "net", "exposed", "listener=%s host=%s port=%d authentication=none", address->scheme, address->host, address->port);
+    }
+    house->listener_count = (uint32_t)count;
+    return -1;
+}
+
+static void raise_limits(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) ot_log(OT_LOG_WARN, "server", "descriptor_limit", "errno=%d", errno);
+}
+
+static enum ot_err start_executors(struct house *house, const struct broker_config *config)
+{
+    uint32_t cpus = ot_os_cpu_count(&ot_os_files_real);
+    uint32_t io_threads = config->ottla_io_threads > 0 ? (uint32_t)config->ottla_io_threads : OT_MIN(OT_MAX(cpus * 2, 4u), 32u);
+    enum ot_err err = ot_exec_pool_start("io", io_threads, &house->io_pool);
+    if (err == OT_OK) err = ot_exec_pool_start("flush", 4, &house->flush_pool);
+    if (err == OT_OK) err = ot_exec_thread_start("background", &house->background);
+    if (err == OT_OK) err = ot_exec_thread_start("coordinator", &house->coordinator);
+    return err;
+}
+
+static enum ot_err start_budget(struct house *house, const struct broker_config *config)
+{
+    struct ot_mem_override overrides[] = {
+        { "requests", config->queued_max_request_bytes > 0 ? (uint64_t)config->queued_max_request_bytes : 0 },
+        { "decoding", (uint64_t)config->ottla_decode_bytes_max },
+    };
+    enum ot_err err = ot_mem_budget_init(&house->budget, (uint64_t)config->ottla_memory_bytes, ot_mem_specs, OT_MEM_POOL_COUNT, overrides, OT_ARRAY_COUNT(overrides));
+    if (err == OT_OK)
+        ot_log(OT_LOG_INFO, "server", "memory_budget", "bytes=%llu source=\"%s\"", (unsigned long long)house->budget.limit_bytes, house->budget.source);
+    return err;
+}
+
+static enum ot_err start_broker(struct house *house)
+{
+    struct broker_setup setup = {
+        .io = ot_io_real(),
+        .config = house->config,
+        .io_exec = ot_exec_pool_exec(house->io_pool),
+        .flush_exec = ot_exec_pool_exec(house->flush_pool),
+        .background_exec = ot_exec_thread_exec(house->background),
+        .coord_exec = ot_exec_thread_exec(house->coordinator),
+        .metrics = house->metrics,
+        .decode_pool = ot_mem_pool_buffers(&house->budget.pools[OT_MEM_decoding]),
+        .listeners = house->listeners,
+        .listener_count = house->listener_count,
+    };
+    return setup.decode_pool == NULL ? OT_ERR_NO_MEMORY : broker_open(&setup, &house->broker);
+}
+
+static enum ot_err start_doors(struct house *house)
+{
+    struct rpc_kafka_setup kafka = {
+        .listeners = house->doors,
+        .listener_count = house->listener_count,
+        .request_pool = ot_mem_pool_buffers(&house->budget.pools[OT_MEM_requests]),
+        .response_pool = ot_mem_pool_buffers(&house->budget.pools[OT_MEM_responses]),
+        .io = ot_io_real(),
+        .io_exec = ot_exec_pool_exec(house->io_pool),
+        .metrics = house->metrics,
+    };
+    if (kafka.request_pool == NULL || kafka.response_pool == NULL) return OT_ERR_NO_MEMORY;
+    return rpc_kafka_server_start(house->broker, &kafka, &house->kafka);
+}
+
+/* Before the broker: a taken port is said at once. Connections that come early wait in the backlog. */
+static int bind_listeners(struct house *house, const struct broker_config *config)
+{
+    for (uint32_t i = 0; i < house->listener_count; i++) {
+        struct broker_listener *listener = &house->listeners[i];
+        uint16_t port = 0;
+        struct rpc_kafka_listener *door = &house->doors[i];
+        char why[300] = "";
+        *door = (struct rpc_kafka_listener){ .name = listener->name, .advertised_host = listener->advertised_host, .advertised_port = listener->advertised_port };
+        enum ot_err err = ot_net_listen(listener->host, (uint16_t)listener->port, config->socket_listen_backlog_size, door->fds, &door->fd_count, &port, why, sizeof(why));
+        if (err != OT_OK)
+            return cli_fail(CLI_FAILED, "ottla server --set listeners=PLAINTEXT://127.0.0.1:19092", "cannot listen on %s:%d: %s", listener->host, listener->port,
+                why[0] != 0 ? why : ot_err_text(err));
+        listener->port = port;
+        if (listener->advertised_host == NULL) listener->advertised_port = port;
+    }
+    return -1;
+}
+
+static void tell_build(struct house *house, double start_ms)
+{
+    const char *labels[] = { OTTLA_VERSION, OTTLA_COMMIT };
+    ot_series_set(ot_series_get(house->metrics, OT_METRIC_build_info, labels), 1);
+    ot_series_set(ot_series_get(house->metrics, OT_METRIC_start_duration_seconds, NULL), start_ms / 1000.0);
+}
+
+static void say_ready(struct house *house)
+{
+    const struct broker_config *config = broker_config_current(house->config);
+    const struct broker_view *view = broker_view_take(house->broker);
+    struct broker_view_cluster cluster;
+    char dirs[4096], gib[64] = "";
+    const char *paths[CLI_DIRS_MAX];
+    struct statvfs space;
+    double ms = (double)(ot_clock_boot_us() - house->started_us) / 1000.0;
+    broker_view_cluster(view, &cluster);
+    tell_build(house, ms);
+    uint32_t dir_count = cli_dirs_split(config->log_dirs, dirs, sizeof(dirs), paths, CLI_DIRS_MAX);
+    if (dir_count > 0 && statvfs(paths[0], &space) == 0) snprintf(gib, sizeof(gib), "%.0f GiB free", (double)space.f_bavail * (double)space.f_frsize / 1073741824.0);
+    if (isatty(STDERR_FILENO)) {
+        fprintf(stderr, "ottla %s   cluster %.*s   broker %d, controller          (single node, replication factor 1)\n", OTTLA_VERSION,
+            (int)cluster.cluster_id.bytes, cluster.cluster_id.data, cluster.this_broker);
+        fprintf(stderr, "  data     %-16s %s\n", config->log_dirs, gib);
+        for (uint32_t i = 0; i < house->listener_count; i++) fprintf(stderr, "  kafka    %s:%d\n", house->listeners[i].host, house->listeners[i].port);
+        fprintf(stderr, "  rest     %s\n", config->rest_listeners);
+        fprintf(stderr, "ready in %.0f ms.  Next:  ottla produce hello     ottla consume hello --from earliest     Ctrl-C stops\n", ms);
+    } else {
+        ot_log(OT_LOG_INFO, "server", "ready", "version=%s cluster=%.*s broker=%d kafka=%s rest=%s data=%s start_ms=%.1f", OTTLA_VERSION,
+            (int)cluster.cluster_id.bytes, cluster.cluster_id.data, cluster.this_broker, config->listeners, config->rest_listeners, config->log_dirs, ms);
+    }
+    broker_view_give(view);
+}
+
+static void take_down(struct house *house)
+{
+    if (house->broker != NULL) broker_stop(house->broker);
+    rpc_kafka_server_stop(house->kafka, 2000);
+    rpc_kafka_server_free(house->kafka);
+    if (house->broker != NULL) broker_close(house->broker);
+    ot_exec_thread_stop(house->coordinator);
+    ot_exec_pool_stop(house->io_pool);
+    ot_exec_pool_stop(house->flush_pool);
+    ot_exec_thread_stop(house->background);
+    ot_metrics_free(house->metrics);
+    ot_mem_budget_free(&house->budget);
+    broker_config_store_free(house->config);
+}
+
+static int wait_for_signal(const sigset_t *signals)
+{
+    for (;;) {
+        int number = 0;
+        if (sigwait(signals, &number) != 0) continue;
+        if (number == SIGHUP) {
+            ot_log(OT_LOG_INFO, "server", "reload", "nothing to reload that is read from files while running");
+            continue;
+        }
+        ot_log(OT_LOG_INFO, "server", "stopping", "signal=%s", number == SIGINT ? "SIGINT" : "SIGTERM");
+        return number;
+    }
+}
+
+static int run(struct house *house)
+{
+    const struct broker_config *config = broker_config_current(house->config);
+    sigset_t signals;
+    set_up_log(config);
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);            /* before threads: they inherit it */
+    ot_guard_install();
+    raise_limits();
+    int code = read_listeners(house, config);
+    if (code < 0) code = bind_listeners(house, config);
+    if (code >= 0) return code;
+    house->metrics = ot_metrics_new((uint32_t)config->metrics_series_max);
+    enum ot_err err = house->metrics == NULL ? OT_ERR_NO_MEMORY : start_budget(house, config);
+    if (err == OT_OK) err = start_executors(house, config);
+    if (err == OT_OK) {
+        ot_metrics_watch_process(house->metrics);
+        ot_mem_watch(&house->budget, house->metrics);
+        ot_exec_pool_watch(house->io_pool, house->metrics);
+    }
+    if (err == OT_OK) err = start_broker(house);
+    if (err == OT_OK) err = start_doors(house);
+    if (err != OT_OK) return cli_fail(CLI_FAILED, NULL, "the server did not start: %s", ot_err_text(err));
+    say_ready(house);
+    (void)wait_for_signal(&signals);
+    return CLI_DONE;
+}
+
+int cli_server_run(const struct cli_args *args)
+{
+    struct house house = { .started_us = ot_clock_boot_us() };
+    if (broker_config_store_new(&house.config) != OT_OK) return cli_fail(CLI_FAILED, NULL, "out of memory");
+    int code = cli_server_config(args, house.config);
+    if (code < 0 && cli_flag_given(args, "print-config")) code = cli_server_print_config(house.config);
+    if (code < 0 && cli_flag_given(args, "check")) {
+        puts("the configuration is good");
+        code = CLI_DONE;
+    }
+    if (code < 0) code = run(&house);
+    take_down(&house);
+    return code;
+}
