@@ -5,7 +5,9 @@
 #include <cmocka.h>
 
 #include "engine/epochs.h"
+#include "base/io_fault.h"
 #include "base/util.h"
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,6 +200,70 @@ static void a_failed_write_leaves_the_history_as_it_was(void **state)
     assign(bench, 2, 5);
 }
 
+/* Every call to the disk fails once: the change is refused whole and can be made again. */
+static void each_failing_call_leaves_memory_and_disk_usable(void **state)
+{
+    struct bench *bench = *state;
+    struct ot_io_fault fault;
+    uint64_t at = 1;
+    eng_epochs_close(bench->epochs);
+    ot_io_fault_init(&fault, ot_io_real());
+    assert_int_equal(eng_epochs_open(&fault.io, bench->dir, &bench->epochs), OT_OK);
+    for (int32_t epoch = 1;; epoch++, at++) {
+        ot_io_fault_at(&fault, OT_IO_CALL_ANY, at, OT_ERR_IO);
+        int32_t before = epoch == 1 ? -1 : epoch - 1;
+        enum ot_err err = eng_epochs_assign(bench->epochs, epoch, epoch * 10);
+        assert_int_equal(eng_epochs_latest(bench->epochs), err == OT_OK ? epoch : before);
+        assert_int_equal(fault.open_fds, 0);
+        if (!fault.fired) break;
+        assert_int_equal(err, OT_ERR_IO);
+        ot_io_fault_at(&fault, OT_IO_CALL_ANY, 0, OT_OK);
+        reopen(bench, OT_OK);              /* what is on the disk is one of the two */
+        int32_t latest = eng_epochs_latest(bench->epochs);
+        assert_true(latest == epoch || latest == before);
+        eng_epochs_close(bench->epochs);
+        assert_int_equal(eng_epochs_open(&fault.io, bench->dir, &bench->epochs), OT_OK);
+        assert_int_equal(eng_epochs_assign(bench->epochs, epoch, epoch * 10), OT_OK);
+    }
+    assert_true(at > 4);
+}
+
+struct racing { struct eng_epochs *epochs; _Atomic bool done; };
+
+static void *race_reader(void *arg)
+{
+    struct racing *racing = arg;
+    struct eng_epoch_end listed[64];
+    while (!atomic_load(&racing->done)) {
+        uint32_t count = eng_epochs_list(racing->epochs, listed, 64);
+        for (uint32_t i = 1; i < count && i < 64; i++) {
+            if (listed[i].epoch <= listed[i - 1].epoch || listed[i].end_offset <= listed[i - 1].end_offset) return racing;
+        }
+        struct eng_epoch_end end = eng_epochs_end(racing->epochs, 5, 1000);
+        if (end.epoch > 5 || end.end_offset > 1000) return racing;
+    }
+    return NULL;
+}
+
+static void readers_beside_changes_see_whole_histories(void **state)
+{
+    struct bench *bench = *state;
+    struct racing racing = { bench->epochs, false };
+    pthread_t readers[2];
+    void *wrong;
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&readers[i], NULL, race_reader, &racing), 0);
+    for (int32_t epoch = 0; epoch < 60; epoch++) {
+        assign(bench, epoch, epoch * 10);
+        if (epoch % 7 == 6) assert_int_equal(eng_epochs_truncate_start(bench->epochs, epoch * 5), OT_OK);
+        if (epoch % 9 == 8) assert_int_equal(eng_epochs_truncate_end(bench->epochs, epoch * 10, false), OT_OK);
+    }
+    atomic_store(&racing.done, true);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(readers[i], &wrong), 0);
+        assert_null(wrong);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +271,7 @@ int main(void)
         T(an_empty_history_knows_nothing_and_has_no_file), T(the_file_is_kafkas_text), T(an_epoch_without_records_gives_way), T(a_falling_epoch_is_refused),
         T(the_end_of_an_epoch_is_the_start_of_the_next), T(truncating_the_end_drops_what_starts_there),
         T(truncating_the_start_moves_the_first_entry), T(a_damaged_file_is_named_and_can_be_replaced), T(a_failed_write_leaves_the_history_as_it_was),
+        T(each_failing_call_leaves_memory_and_disk_usable), T(readers_beside_changes_see_whole_histories),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 
 #include "engine/batch.h"
 #include "engine/snapshots.h"
+#include "base/io_fault.h"
 #include "base/util.h"
 #include "temp_dir.h"
 #include "vectors.h"
@@ -205,13 +206,44 @@ static void a_missing_folder_is_an_error(void **state)
     assert_int_equal(eng_snapshots_load(ot_io_real(), path, 0, 10, bench->producers, 0, &from), OT_ERR_NOT_FOUND);
 }
 
+/* Every call to the disk fails once while the newest of two is loaded: an error or the newest, never a deleted sound file. */
+static void a_failing_disk_deletes_no_snapshot(void **state)
+{
+    struct bench *bench = *state;
+    struct ot_io_fault fault;
+    uint64_t at = 1;
+    write_at(bench, 10, 0);
+    write_at(bench, 20, 0);
+    for (;; at++) {
+        int64_t from = -1;
+        ot_io_fault_init(&fault, ot_io_real());
+        ot_io_fault_at(&fault, OT_IO_CALL_ANY, at, OT_ERR_IO);
+        enum ot_err err = eng_snapshots_load(&fault.io, bench->dir, 0, 30, bench->producers, 0, &from);
+        assert_int_equal(fault.open_fds, 0);
+        if (!fault.fired) break;
+        assert_true(err == OT_ERR_IO || (err == OT_OK && from == 20));
+        lists(bench, "10 20 ");
+    }
+    assert_true(at > 3);
+    for (at = 1;; at++) {
+        struct ot_blob blob = { (const uint8_t *)"new", 3, false };
+        ot_io_fault_init(&fault, ot_io_real());
+        ot_io_fault_at(&fault, OT_IO_CALL_ANY, at, OT_ERR_NO_SPACE);
+        enum ot_err err = eng_snapshots_write(&fault.io, bench->dir, 30, &blob, true);
+        assert_int_equal(fault.open_fds, 0);
+        if (!fault.fired) break;
+        assert_int_equal(err, OT_ERR_NO_SPACE);
+    }
+    lists(bench, "10 20 30 ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         cmocka_unit_test(snapshots_equal_the_vectors), T(an_empty_snapshot_is_kafkas_to_the_byte), cmocka_unit_test(names_have_twenty_digits),
         T(the_newest_sound_one_in_range_is_loaded), T(deletion_keeps_the_one_at_the_offset), T(retention_keeps_those_of_segments_and_the_one_at_the_end),
-        T(a_missing_folder_is_an_error),
+        T(a_missing_folder_is_an_error), T(a_failing_disk_deletes_no_snapshot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
