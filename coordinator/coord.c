@@ -12,7 +12,7 @@
 static void fill_config(struct coord *coord, const struct coord_config *config)
 {
     coord->config = *config;
-    snprintf(coord->cluster_id, sizeof coord->cluster_id, "%.*s", (int)config->cluster_id.bytes, config->cluster_id.data);
+    snprintf(coord->cluster_id, sizeof coord->cluster_id, "%.*s", (int)config->cluster_id.bytes, config->cluster_id.null ? "" : config->cluster_id.data);
     snprintf(coord->voter_host, sizeof coord->voter_host, "%.*s", (int)config->voter_host.bytes, config->voter_host.null ? "" : config->voter_host.data);
     coord->config.cluster_id = ot_str_of(coord->cluster_id);
     coord->config.voter_host = ot_str_of(coord->voter_host);
