@@ -31,9 +31,10 @@ static bool assignments_fill(struct rpc_request *request, const struct ot_create
     if (topic->assignments.count < 0) return true;
     struct broker_assignment *rows = rpc_alloc(request, (size_t)topic->assignments.count + 1, sizeof *rows);
     if (rows == NULL) return false;
+    const int32_t first = topic->count >= topic->assignments.count ? topic->count - topic->assignments.count : 0;      /* else the broker refuses the total */
     for (int32_t i = 0; i < topic->assignments.count; i++) {
         const struct ot_i32_array *ids = &topic->assignments.items[i].broker_ids;
-        rows[i] = (struct broker_assignment){ .partition = topic->count - topic->assignments.count + i, .brokers = ids->items, .broker_count = ids->count };
+        rows[i] = (struct broker_assignment){ .partition = first + i, .brokers = ids->items, .broker_count = ids->count };
     }
     item->assignments = rows;
     item->assignment_count = (uint32_t)topic->assignments.count;

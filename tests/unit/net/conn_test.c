@@ -132,7 +132,9 @@ static void a_large_request_arrives_whole_and_the_next_one_too(void **state)
 static void kick_here(struct ot_task *task)
 {
     (void)task;
+    pthread_mutex_lock(&door.mutex);
     door.wait_on = false;
+    pthread_mutex_unlock(&door.mutex);
     ot_conn_kick(door.last);
 }
 
@@ -150,7 +152,10 @@ static void a_request_that_is_put_off_comes_after_a_kick_and_before_its_follower
     until(&door.put_off, 1);
     assert_int_equal(now(&door.taken), 1);
     struct ot_task task = { .run = kick_here };
-    ot_exec_post(ot_conn_exec(door.last), &task);
+    pthread_mutex_lock(&door.mutex);
+    struct ot_exec *exec = ot_conn_exec(door.last);
+    pthread_mutex_unlock(&door.mutex);
+    ot_exec_post(exec, &task);
     hear_text(fd, "w2");
     hear_text(fd, "e3");
     close(fd);

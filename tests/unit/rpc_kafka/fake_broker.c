@@ -282,7 +282,7 @@ void broker_offsets(struct broker *broker, struct broker_offsets *offsets)
     for (uint32_t i = 0; i < offsets->part_count; i++) {
         struct broker_offsets_part *part = &offsets->parts[i];
         part->error = find_error(part->topic, &part->topic_id, part->partition);
-        part->offset = 40 + part->at;
+        part->offset = (int64_t)(40 + (uint64_t)part->at);
         part->timestamp_ms = offsets->kind == BROKER_LIST_OFFSETS ? 1700000000000 : -1;
         part->leader_epoch = 4;
     }
