@@ -22,7 +22,7 @@ import batch  # noqa: E402
 import harness  # noqa: E402
 from admin import Admin  # noqa: E402
 from harness import until  # noqa: E402
-from kafka import Kafka  # noqa: E402
+from apache_kafka import Kafka  # noqa: E402
 
 MANY = 4000
 TICKS = os.sysconf("SC_CLK_TCK")

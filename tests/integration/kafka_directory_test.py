@@ -6,7 +6,7 @@ import pytest
 
 import batch
 from admin import Admin, error
-from kafka import Kafka
+from apache_kafka import Kafka
 
 pytestmark = pytest.mark.timeout(240)
 BASE = batch.now_ms() - 600000  # recent: a producer is forgotten a day after its last record
