@@ -658,8 +658,8 @@ static void set_offsets(struct eng_log *log, const struct eng_log_open *how)
     atomic_store(&log->log_end_offset, end);
     atomic_store(&log->log_start_offset, start);
     atomic_store(&log->flushed_end, flushed);
-    if (flushed < end) return;
-    for (uint32_t i = 0; i < log->segment_count; i++) log->segments[i]->dirty = log->segments[i]->name_unsynced = false;
+    struct eng_segment *active = eng_log_active(log);
+    if (flushed == end && active != NULL) active->dirty = active->name_unsynced = false;       /* sealed ones may lack their last size */
 }
 
 enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how, struct eng_recovery *out)
