@@ -79,7 +79,6 @@ static enum ot_err unlink_dropped(struct eng_log *log, struct cut *cut)
     cut->names_changed = true;
     for (uint32_t i = cut->dropped_count; i-- > 0 && err == OT_OK;) {
         struct eng_segment *seg = cut->dropped[i];
-        eng_log_unmap(log, seg);
         if ((err = eng_log_unlink_segment(log, seg)) == OT_OK) seg->unlinked = true;
     }
     return err;
@@ -174,6 +173,7 @@ static enum ot_err shorten(struct eng_log *log, struct cut *cut)
 
 static enum ot_err truncate_files(struct eng_log *log, struct cut *cut)
 {
+    for (uint32_t i = 0; i < cut->dropped_count; i++) eng_log_unmap(log, cut->dropped[i]);
     enum ot_err err = eng_store_recovery_lower(log->store, log->store_dir, log->name, cut->offset);
     if (err == OT_OK) err = unlink_dropped(log, cut);
     if (err == OT_OK) err = shorten(log, cut);
