@@ -283,6 +283,19 @@ enum ot_err eng_log_segment_times(struct eng_log *log, struct eng_segment *seg, 
 
 /* ---- close and delete ---- */
 
+enum ot_err eng_log_tidy_snapshots(struct eng_log *log)
+{
+    int64_t *bases = calloc(log->segment_count + 1, sizeof *bases);
+    if (bases == NULL) return OT_ERR_NO_MEMORY;
+    pthread_mutex_lock(&log->lock);
+    uint32_t count = log->segment_count;
+    for (uint32_t i = 0; i < count; i++) bases[i] = log->segments[i]->base_offset;
+    pthread_mutex_unlock(&log->lock);
+    enum ot_err err = eng_snapshots_retain(log->io, log->dir_path, bases, count);
+    free(bases);
+    return err;
+}
+
 static enum ot_err write_snapshot(struct eng_log *log, int64_t offset, bool sync)
 {
     size_t bytes = eng_producers_snapshot_bytes(log->producers);
@@ -293,7 +306,10 @@ static enum ot_err write_snapshot(struct eng_log *log, int64_t offset, bool sync
     enum ot_err err = eng_producers_snapshot(log->producers, &writer);
     struct ot_blob blob = { data, (uint32_t)(writer.at - writer.start), false };
     if (err == OT_OK) err = eng_snapshots_write(log->io, log->dir_path, offset, &blob, sync);
-    if (err == OT_OK) log->snapshot_at = offset;
+    if (err == OT_OK) {
+        log->snapshot_at = offset;
+        err = eng_log_tidy_snapshots(log);
+    }
     free(data);
     return err;
 }

@@ -119,7 +119,10 @@ enum ot_err eng_log_snapshot(struct eng_log *log, const struct ot_blob *snapshot
         /* replay begins behind the snapshot: what the transaction index got before must not be lost */
         if (atomic_load(&seg->txn_bytes) > 0) err = sync_file(log, seg, ENG_SEGMENT_TXN);
         if (err == OT_OK) err = eng_snapshots_write(log->io, log->dir_path, end, snapshot, true);
-        if (err == OT_OK) log->snapshot_at = end;
+        if (err == OT_OK) {
+            log->snapshot_at = end;
+            err = eng_log_tidy_snapshots(log);
+        }
     }
     pthread_mutex_unlock(&log->writer_lock);
     return err;

@@ -73,6 +73,8 @@ OT_MUST_CHECK enum ot_err eng_log_recover(struct eng_log *log, const struct eng_
 OT_MUST_CHECK enum ot_err eng_log_rewalk_active(struct eng_log *log);
 /* Drop all segments and begin anew, empty, at offset, with a file that says so. Writer. */
 OT_MUST_CHECK enum ot_err eng_log_begin_at(struct eng_log *log, int64_t offset, int64_t wall_ms);
+/* Producer snapshots that neither a segment nor the newest state needs. Writer, or close. */
+OT_MUST_CHECK enum ot_err eng_log_tidy_snapshots(struct eng_log *log);
 /* Flush with the indexes of the active segment too: for a close. */
 OT_MUST_CHECK enum ot_err eng_log_flush_whole(struct eng_log *log);
 /* Give back tail and map of a log that nobody has appended to for a while. Housekeeper. */

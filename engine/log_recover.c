@@ -671,6 +671,9 @@ enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how,
     set_offsets(log, how);
     /* a folder that was found may be one that a killed process made and never synced: only a clean close vouches for its name */
     log->dir_unsynced = !how->clean || log->segment_count == 0;
+    if (log->metadata_missing && log->segment_count > 0 && (err = eng_partition_metadata_write(log->io, log->dir_path, &log->topic_id, false)) == OT_OK)
+        log->metadata_missing = false;
+    if (err != OT_OK && err != OT_ERR_NO_SPACE) return err;
     log->metadata_unsynced = !how->clean && !log->metadata_missing && !ot_uuid_is_zero(&log->topic_id);
     if ((err = load_epochs(log)) != OT_OK) return err;
     if (atomic_load(&log->log_start_offset) > atomic_load(&log->log_end_offset)) {

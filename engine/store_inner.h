@@ -40,6 +40,10 @@ struct eng_store {
 
 /* "dir/name"; TOO_LARGE when it does not fit. */
 OT_MUST_CHECK enum ot_err eng_path_join(char out[static ENG_PATH_BYTES], const char *dir, const char *name);
+/* The files (or folders) of a folder, sorted so that every run does the same in the same order. Free it after an error too. */
+struct eng_names { char **list; uint32_t count, cap; enum ot_err err; bool dirs; };
+OT_MUST_CHECK enum ot_err eng_names_load(struct ot_io *io, const char *path, bool dirs, struct eng_names *names);
+void eng_names_free(struct eng_names *names);
 /* Removes a folder of plain files; what is missing already is fine. */
 OT_MUST_CHECK enum ot_err eng_store_remove_tree(struct ot_io *io, const char *path);
 /* "topic-N" -> its parts; false for other names. */

@@ -29,11 +29,9 @@ bool eng_store_parse_folder(const char *name, char topic_out[static 256], int32_
     return strcmp(topic_out, ".") != 0 && strcmp(topic_out, "..") != 0;
 }
 
-struct names { char **list; uint32_t count, cap; enum ot_err err; bool dirs; };
-
 static void names_add(void *arg, const struct ot_io_entry *entry)
 {
-    struct names *names = arg;
+    struct eng_names *names = arg;
     if (names->err != OT_OK || entry->is_dir != names->dirs) return;
     if (names->count == names->cap) {
         uint32_t cap = names->cap == 0 ? 64 : names->cap * 2;
@@ -50,7 +48,7 @@ static void names_add(void *arg, const struct ot_io_entry *entry)
     else names->list[names->count++] = copy;
 }
 
-static void names_free(struct names *names)
+void eng_names_free(struct eng_names *names)
 {
     for (uint32_t i = 0; i < names->count; i++) free(names->list[i]);
     free(names->list);
@@ -61,10 +59,9 @@ static int names_compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The entries of a folder, sorted so that every run does the same in the same order. */
-static enum ot_err names_load(struct ot_io *io, const char *path, bool dirs, struct names *names)
+enum ot_err eng_names_load(struct ot_io *io, const char *path, bool dirs, struct eng_names *names)
 {
-    *names = (struct names){ .dirs = dirs };
+    *names = (struct eng_names){ .dirs = dirs };
     enum ot_err err = io->ops->list(io, path, names_add, names);
     if (err == OT_OK) err = names->err;
     if (names->count > 0) qsort(names->list, names->count, sizeof *names->list, names_compare);
@@ -73,15 +70,15 @@ static enum ot_err names_load(struct ot_io *io, const char *path, bool dirs, str
 
 enum ot_err eng_store_remove_tree(struct ot_io *io, const char *path)
 {
-    struct names names;
+    struct eng_names names;
     char file[ENG_PATH_BYTES];
-    enum ot_err err = names_load(io, path, false, &names);
+    enum ot_err err = eng_names_load(io, path, false, &names);
     for (uint32_t i = 0; i < names.count && err == OT_OK; i++) {
         if ((err = eng_path_join(file, path, names.list[i])) != OT_OK) break;
         err = io->ops->unlink(io, file);
         if (err == OT_ERR_NOT_FOUND) err = OT_OK;
     }
-    names_free(&names);
+    eng_names_free(&names);
     if (err == OT_OK) err = io->ops->rmdir(io, path);
     return err == OT_ERR_NOT_FOUND ? OT_OK : err;
 }
@@ -95,10 +92,10 @@ static bool ends_with(const char *name, const char *end)
 enum ot_err eng_store_scan(struct eng_store *store, uint32_t dir,
     void (*each)(void *arg, uint32_t dir, const char *topic, int32_t partition), void *arg)
 {
-    struct names names;
+    struct eng_names names;
     char path[ENG_PATH_BYTES], topic[256];
     int32_t partition = 0;
-    enum ot_err err = names_load(store->io, eng_store_dir_path(store, dir), true, &names);
+    enum ot_err err = eng_names_load(store->io, eng_store_dir_path(store, dir), true, &names);
     for (uint32_t i = 0; i < names.count && err == OT_OK; i++) {
         if (ends_with(names.list[i], "-delete") && strchr(names.list[i], '.') != NULL) {
             if ((err = eng_path_join(path, eng_store_dir_path(store, dir), names.list[i])) != OT_OK) break;
@@ -108,7 +105,7 @@ enum ot_err eng_store_scan(struct eng_store *store, uint32_t dir,
             each(arg, dir, topic, partition);
         }
     }
-    names_free(&names);
+    eng_names_free(&names);
     return err;
 }
 
