@@ -18,6 +18,7 @@ struct applying {
     struct broker_topic_config config;
     const char *name;
     bool internal;
+    bool must_exist;
 };
 
 static void applying_begin(struct applying *a, struct broker *broker, const struct coord_value *value, struct broker_batch *batch)
@@ -76,7 +77,7 @@ static void apply_partition(struct applying *a, const struct ot_uuid *topic_id, 
     }
     struct broker_partition_row out = { .topic_id = *topic_id, .topic = a->name, .partition = index, .leader = row->leader, .leader_epoch = row->leader_epoch,
         .partition_epoch = row->partition_epoch, .min_isr = row->min_isr, .isr = isr, .isr_count = ids_of(row, row->isr, isr), .replicas = row->replicas,
-        .replica_count = row->replica_count, .internal = a->internal };
+        .replica_count = row->replica_count, .internal = a->internal, .must_exist = a->must_exist };
     broker_batch_add(a->batch);
     broker_partition_apply(a->broker, &out, &a->config, a->broker->setup.coord_exec, broker_batch_opened, a->batch);
 }
@@ -136,6 +137,7 @@ void broker_apply_all(struct broker *broker, const struct coord_value *value, st
     struct coord_partition row;
     int32_t index;
     applying_begin(&a, broker, value, batch);
+    a.must_exist = broker->dir_missing;
     coord_partitions_begin(value, &cursor);
     while (coord_partitions_next(&cursor, &id, &index, &row) == OT_OK) {
         apply_partition(&a, &id, index, &row);

@@ -210,6 +210,10 @@ static enum ot_err register_broker(struct broker *broker, const struct broker_id
         return err;
     }
     broker->broker_epoch = request.version;
+    broker->dir_missing = request.dir_missing;
+    if (request.dir_missing) {
+        ot_log(OT_LOG_ERROR, "broker", "log_dir_missing", "text=\"a log directory of the last start is offline or not in log.dirs: partitions without a folder stay offline\"");
+    }
     struct coord_request beat = { .ask = COORD_ASK_HEARTBEAT, .if_version = -1, .u.heartbeat = { .broker_id = broker->node_id,
         .broker_epoch = broker->broker_epoch, .applied_version = broker->broker_epoch } };
     return ask_and_wait(broker, &beat);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { JOBS_MAX = 8 };
-#define ANSWER_WAIT_US 5000000                 /* an answer does not wait longer for partitions to open: a slow disk is no reason to hide a commit */
+#define ANSWER_WAIT_US 250000                  /* an answer does not wait longer for partitions to open: until then they say LEADER_NOT_AVAILABLE */
 
 enum job_kind { JOB_RECORD, JOB_SWITCH };
 struct job { enum job_kind kind; uint64_t token; bool sync; struct coord_record record; };

@@ -17,7 +17,7 @@ struct broker_ask {
     struct broker_ask *next;
 };
 
-/* What follows from one applied state: partitions being opened. Answers to the requests behind that state wait for them, at most a few seconds. */
+/* What follows from one applied state: partitions being opened. Answers to the requests behind that state wait for them, at most a quarter of a second. */
 struct broker_batch;
 /* One more to wait for; call broker_batch_opened(batch, err) on the coordinator's thread when it is done. batch may be NULL. */
 void broker_batch_add(struct broker_batch *batch);

@@ -12,6 +12,7 @@ struct broker_partition_opening {
     void (*opened)(void *arg, enum ot_err err);
     void *arg;
     enum ot_err err;
+    bool must_exist;
 };
 
 void broker_engine_config(const struct broker_core *core, const struct broker_topic_config *topic, struct eng_log_config *out)
@@ -84,7 +85,11 @@ static bool place(struct broker_partition_opening *opening, struct eng_log_open 
     }
     pthread_rwlock_unlock(&core->registry);
     if (wait) return true;
-    if (!known) {
+    if (!known && opening->must_exist) {
+        opening->err = OT_ERR_KAFKA_STORAGE_ERROR;
+        ot_log(OT_LOG_ERROR, "log", "folder_missing", "topic=%s partition=%d text=\"a log directory of this server is missing and may hold it: not made anew\"",
+            partition->topic->name, partition->index);
+    } else if (!known) {
         how->recovery_point = how->log_start_offset = 0;
         opening->err = eng_store_place(core->store, &how->store_dir);
     }
@@ -189,6 +194,7 @@ void broker_partition_apply(struct broker *broker, const struct broker_partition
     opening->err = broker_registry_add(core, row, config, &partition, &is_new);
     opening->partition = partition;
     opening->home = home;
+    opening->must_exist = row->must_exist;
     opening->opened = opened;
     opening->arg = arg;
     opening->task.run = opened_run;

@@ -35,6 +35,7 @@ struct broker_partition_row {                  /* what the committed state says 
     const int32_t *isr; int32_t isr_count;
     const int32_t *replicas; int32_t replica_count;
     bool internal;
+    bool must_exist;                           /* it was here before and a log directory is missing: without its folder it is offline, never begun anew */
 };
 /* Create or change. Opening the log happens on the I/O pool; opened(arg, err) is posted to home. A partition is found at once but answers
  * until then LEADER_NOT_AVAILABLE (new) or NOT_LEADER_OR_FOLLOWER. config: effective topic config. */

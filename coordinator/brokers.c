@@ -2,6 +2,8 @@
 #include "coordinator/state.h"
 #include <string.h>
 
+enum { DIRS_MAX = 64, MISSING_MAX = 16 /* a row has its bound */ };
+
 static uint32_t rack_number(const struct ot_str *racks, uint32_t count, uint32_t self)
 {
     for (uint32_t i = 0; i <= count; i++) {
@@ -69,7 +71,7 @@ static bool has_dir(const struct ot_uuid *dirs, uint32_t count, const struct ot_
     return false;
 }
 
-static enum ot_err put_registration(struct coord_turn *turn)
+static enum ot_err put_registration(struct coord_turn *turn, struct ot_uuid_array missing)
 {
     const struct coord_register *ask = &turn->request->u.register_;
     struct ot_coord_broker_row row;
@@ -78,6 +80,7 @@ static enum ot_err put_registration(struct coord_turn *turn)
     row.broker_epoch = turn->version;
     row.incarnation_id = ask->incarnation_id;
     row.dir_ids = (struct ot_uuid_array){ (struct ot_uuid *)(uintptr_t)ask->dir_ids, (int32_t)ask->dir_count };
+    row.missing_dir_ids = missing;
     memset(endpoints, 0, sizeof endpoints);
     for (uint32_t i = 0; i < ask->endpoint_count; i++) {
         endpoints[i].name = ask->endpoints[i].name;
@@ -92,29 +95,41 @@ static enum ot_err put_registration(struct coord_turn *turn)
     return coord_broker_put(&turn->edit, ask->broker_id, &row);
 }
 
-/* What the last registration tells: a repeat, a double, a missing directory. */
-static enum ot_err check_last_registration(struct coord_turn *turn, bool *repeat_out, bool *dir_missing_out)
+/* What earlier registrations tell: a repeat, a double, directories that are gone (of the last one: newly; of those before: still). */
+struct earlier { bool repeat, newly_missing; struct ot_uuid missing[MISSING_MAX]; int32_t missing_count; };
+
+static void note_missing(const struct coord_register *ask, const struct ot_uuid_array *dirs, struct earlier *out, bool *any_common)
+{
+    for (int32_t i = 0; i < dirs->count; i++) {
+        if (has_dir(ask->dir_ids, ask->dir_count, &dirs->items[i])) {
+            *any_common = true;
+        } else if (out->missing_count < MISSING_MAX) {
+            out->missing[out->missing_count++] = dirs->items[i];
+        }
+    }
+}
+
+static enum ot_err find_earlier(struct coord_turn *turn, struct earlier *out)
 {
     const struct coord_register *ask = &turn->request->u.register_;
     struct ot_coord_broker_row last;
     struct ot_arena arena;
     ot_arena_init_with(&arena, turn->coord->scratch, COORD_SCRATCH_BYTES, 0);
-    *repeat_out = *dir_missing_out = false;
+    *out = (struct earlier){ 0 };
     enum ot_err err = coord_broker_get(turn->edit.value, ask->broker_id, &arena, &last);
     if (err != OT_OK) {
         return err == OT_ERR_NOT_FOUND ? OT_OK : err;
     }
     if (ot_uuid_equal(&last.incarnation_id, &ask->incarnation_id)) {
         turn->request->version = last.broker_epoch;
-        *repeat_out = true;
+        out->repeat = true;
         return OT_OK;
     }
     bool any_common = last.dir_ids.count == 0;
-    for (int32_t i = 0; i < last.dir_ids.count; i++) {
-        bool here = has_dir(ask->dir_ids, ask->dir_count, &last.dir_ids.items[i]);
-        *dir_missing_out |= !here;
-        any_common |= here;
-    }
+    note_missing(ask, &last.dir_ids, out, &any_common);
+    out->newly_missing = out->missing_count > 0;
+    note_missing(ask, &last.missing_dir_ids, out, &any_common);
+    turn->request->dir_missing = out->missing_count > 0;
     if (!last.fenced && !any_common && ask->broker_id != turn->coord->config.node_id) {
         return coord_refuse(turn->request, OT_ERR_DUPLICATE_BROKER_REGISTRATION, "broker %d is registered and alive with other directories", ask->broker_id);
     }
@@ -124,21 +139,22 @@ static enum ot_err check_last_registration(struct coord_turn *turn, bool *repeat
 enum ot_err coord_ask_register(struct coord_turn *turn)
 {
     const struct coord_register *ask = &turn->request->u.register_;
-    bool repeat, dir_missing;
-    if (ask->broker_id < 0 || ask->endpoint_count > 16 || ask->dir_count > 64) {
-        return coord_refuse(turn->request, OT_ERR_INVALID_REGISTRATION, "at most 16 endpoints and 64 directories; the id is not negative");
+    struct earlier earlier;
+    if (ask->broker_id < 0 || ask->endpoint_count > 16 || ask->dir_count > DIRS_MAX) {
+        return coord_refuse(turn->request, OT_ERR_INVALID_REGISTRATION, "at most 16 endpoints and %d directories; the id is not negative", DIRS_MAX);
     }
     if (turn->coord->live.count >= turn->coord->config.brokers_max && coord_live_find(&turn->coord->live, ask->broker_id) == NULL) {
         return coord_refuse(turn->request, OT_ERR_INVALID_REGISTRATION, "there are %u brokers already, the most that are allowed", turn->coord->live.count);
     }
-    enum ot_err err = check_last_registration(turn, &repeat, &dir_missing);
-    if (err != OT_OK || repeat) {
+    enum ot_err err = find_earlier(turn, &earlier);
+    if (err != OT_OK || earlier.repeat) {
         return err;
     }
-    if ((err = put_registration(turn)) != OT_OK || (err = coord_live_load(turn->coord)) != OT_OK) {
+    if ((err = put_registration(turn, (struct ot_uuid_array){ earlier.missing, earlier.missing_count })) != OT_OK || (err = coord_live_load(turn->coord)) != OT_OK) {
         return err;
     }
-    struct coord_leaving leaving = { ask->broker_id, .lost = ask->boot_class == COORD_BOOT_MACHINE_CRASH || dir_missing, .disk_gone = dir_missing };
+    struct coord_leaving leaving = { ask->broker_id, .lost = ask->boot_class == COORD_BOOT_MACHINE_CRASH || earlier.newly_missing,
+        .disk_gone = earlier.newly_missing };
     return recompute(turn, ask->broker_id, &leaving);
 }
 

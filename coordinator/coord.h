@@ -76,6 +76,7 @@ struct coord_request {
     int32_t partition_count, replication_factor;
     int64_t version;                                           /* that shows the effect; REGISTER: the broker_epoch */
     int64_t producer_id_first;
+    bool dir_missing;                                          /* REGISTER: a directory of an earlier registration is not among these */
     char text[COORD_TEXT_MAX];
 };
 

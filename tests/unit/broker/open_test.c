@@ -510,6 +510,43 @@ static void a_second_cluster_in_one_list_is_refused(void **state)
     assert_int_equal(house->err, OT_OK);
 }
 
+/* A directory that is gone may hold the partition: it is not begun anew in another one, and comes back with its directory. */
+static void partitions_of_a_missing_directory_stay_offline(void **state)
+{
+    struct house *house = *state;
+    char one[300], two[300];
+    snprintf(house->dirs, sizeof house->dirs, "%s/a,%s/b", house->root, house->root);
+    start(house);
+    assert_int_equal(ask_one(house, create_item("spread", 8)), OT_OK);
+    stop(house);
+    snprintf(one, sizeof one, "%s/b", house->root);
+    snprintf(two, sizeof two, "%s/away", house->root);
+    assert_int_equal(rename(one, two), 0);
+    snprintf(house->dirs, sizeof house->dirs, "%s/a", house->root);
+    start(house);
+    assert_int_equal(house->err, OT_OK);
+    int open = 0;
+    for (int32_t i = 0; i < 8; i++) {
+        open += is_open(house, "spread", i);
+    }
+    assert_in_range(open, 1, 7);
+    stop(house);
+    start(house);                              /* still so at the second start without it */
+    for (int32_t i = 0; i < 8; i++) {
+        open -= is_open(house, "spread", i);
+    }
+    assert_int_equal(open, 0);
+    assert_int_equal(ask_one(house, create_item("fresh", 2)), OT_OK);  /* new ones may be made */
+    assert_true(is_open(house, "fresh", 1));
+    stop(house);
+    assert_int_equal(rename(two, one), 0);
+    snprintf(house->dirs, sizeof house->dirs, "%s/a,%s/b", house->root, house->root);
+    start(house);
+    for (int32_t i = 0; i < 8; i++) {
+        assert_true(is_open(house, "spread", i));
+    }
+}
+
 static void four_thousand_partitions_share_a_few_syncs(void **state)
 {
     struct house *house = *state;
@@ -562,6 +599,7 @@ int main(void)
         TEST(auto_creation_makes_the_topic_once),
         TEST(foreign_directories_stop_the_start),
         TEST(a_second_cluster_in_one_list_is_refused),
+        TEST(partitions_of_a_missing_directory_stay_offline),
         TEST(four_thousand_partitions_share_a_few_syncs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
