@@ -67,6 +67,7 @@ static int command_help(const struct cli_command *command)
     printf("ottla %s%s%s%s%s [flags]\n  %s\n\nflags:\n", command->noun, command->verb != NULL ? " " : "", command->verb != NULL ? command->verb : "",
         command->names != NULL ? " " : "", command->names != NULL ? command->names : "", command->text);
     flag_lines(command->flags);
+    flag_lines(command->shared);
     flag_lines(cli_common_flags);
     return CLI_DONE;
 }
@@ -111,6 +112,7 @@ static uint32_t gather(const struct cli_command *command, const struct cli_flag 
 {
     uint32_t count = 0;
     for (const struct cli_flag *flag = command->flags; flag != NULL && flag->name != NULL && count < FLAGS_MAX; flag++) flags[count++] = flag;
+    for (const struct cli_flag *flag = command->shared; flag != NULL && flag->name != NULL && count < FLAGS_MAX; flag++) flags[count++] = flag;
     for (const struct cli_flag *flag = cli_common_flags; flag->name != NULL && count < FLAGS_MAX; flag++) flags[count++] = flag;
     return count;
 }

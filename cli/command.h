@@ -19,6 +19,7 @@ struct cli_command {
     const char *examples;                  /* lines */
     const struct cli_flag *flags;          /* ends with name NULL */
     int (*run)(const struct cli_args *args);
+    const struct cli_flag *shared;         /* flags of a family of commands, beside its own; may be NULL */
 };
 extern const struct cli_command cli_commands[];        /* ends with noun NULL; cli/commands.c */
 extern const struct cli_flag cli_common_flags[];       /* taken by every command */

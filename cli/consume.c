@@ -1,0 +1,216 @@
+#include "cli/consume.h"
+#include "base/util.h"
+#include "cli/consumer.h"
+#include "cli/place.h"
+#include "cli/shared.h"
+#include "cli/text.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TOPICS_MAX  64
+#define WAIT_MS     500
+#define STDOUT_BYTES (1u << 20)
+
+const struct cli_flag cli_consume_flags[] = {
+    {"from", 0, "PLACE", false, "earliest, latest, an offset, -N (the last N of each partition), a time or an age like 2h (latest)"},
+    {"until", 0, "PLACE", false, "stop before this place: the same, or `end` for what is there now (goes on until Ctrl-C)"},
+    {"max", 'n', "N", false, "stop after so many records"},
+    {"partition", 'p', "N,…", false, "only these partitions"},
+    {"format", 'f', "FORMAT", false, "lines, raw, ndjson, json, csv, or a pattern like '%t/%p@%o %T %k=%v\\n' (lines)"},
+    {"output", 'o', "FORM", false, "the same by the name that other commands know it by"},
+    {"null", 0, "TEXT", false, "what a null key or value looks like in lines and patterns (nothing)"},
+    {"no-headers", 0, NULL, false, "csv without its first line"},
+    {"isolation", 0, "LEVEL", false, "read_uncommitted or read_committed: without what open and aborted transactions wrote (read_uncommitted)"},
+    {"group", 'g', "NAME", false, "as a member of a consumer group"},
+    {0},
+};
+
+struct job {
+    const struct cli_args *args;
+    struct cli_format format;
+    struct cli_printer printer;
+    struct cli_kafka *kafka;
+    struct cli_kafka_topic topics[TOPICS_MAX];
+    uint32_t topic_count;
+    struct cli_part *parts;
+    uint32_t part_count;
+    struct cli_place from, until;
+    bool has_until, quiet;
+    struct cli_consumer_config config;
+};
+
+static void on_record(void *arg, const struct cli_record *record)
+{
+    struct job *job = arg;
+    cli_record_print(&job->printer, record);
+}
+
+static bool on_written(void *arg)
+{
+    (void)arg;
+    return fflush(stdout) == 0 && ferror(stdout) == 0;
+}
+
+static void on_skipped(void *arg, const struct cli_part *part, int64_t to_offset)
+{
+    (void)arg;
+    if (to_offset > part->offset)
+        fprintf(stderr, "%s-%d: offsets %" PRId64 " to %" PRId64 " were deleted meanwhile\n", part->topic->name, part->partition, part->offset, to_offset - 1);
+    else fprintf(stderr, "%s-%d: the log now ends at %" PRId64 ": records behind it are lost\n", part->topic->name, part->partition, to_offset);
+}
+
+static int read_place(const struct cli_args *args, const char *name, struct cli_place *out)
+{
+    const char *text = cli_flag_value(args, name);
+    if (text == NULL || cli_place_parse(text, ot_clock_wall_ms(), out)) return -1;
+    return cli_fail(CLI_USAGE, NULL, "--%s: `%s` is none of earliest, latest, end, an offset, -N, 2026-05-01T00:00:00Z, 30s, 15m, 2h, 7d", name, text);
+}
+
+static int read_flags(struct job *job)
+{
+    static const char *const levels[] = {"read_uncommitted", "read_committed"};
+    const struct cli_args *args = job->args;
+    const char *format = cli_flag_value(args, "format"), *output = cli_flag_value(args, "output");
+    char why[160];
+    uint32_t choice;
+    int64_t number;
+    int code;
+    if (cli_flag_given(args, "group"))
+        return cli_fail(CLI_USAGE, "ottla consume TOPIC --from earliest", "--group: this version has no consumer groups yet; partitions are read without them");
+    if (format != NULL && output != NULL) return cli_fail(CLI_USAGE, NULL, "--format and --output say the same: give one");
+    if (format == NULL) format = output == NULL ? "lines" : output;
+    if (cli_format_parse(format, &job->format, why) != OT_OK) return cli_fail(CLI_USAGE, "ottla consume --help", "--format: %s", why);
+    job->format.null_text = cli_flag_value(args, "null");
+    job->from = (struct cli_place){CLI_PLACE_LATEST, 0};
+    job->has_until = cli_flag_given(args, "until");
+    if ((code = read_place(args, "from", &job->from)) >= 0) return code;
+    if ((code = read_place(args, "until", &job->until)) >= 0) return code;
+    if ((code = cli_flag_choice(args, "isolation", levels, 2, 0, &choice)) >= 0) return code;
+    job->config.committed_only = choice == 1;
+    if ((code = cli_flag_number(args, "max", 0, INT64_MAX, INT64_MAX, &number)) >= 0) return code;
+    job->config.records_max = (uint64_t)number;
+    job->config.max_wait_ms = WAIT_MS;
+    code = cli_flag_number(args, "timeout-ms", 1, INT32_MAX, 30000, &number);
+    job->config.timeout_ms = (int32_t)number;
+    return code;
+}
+
+/* -1: the partition is asked for; 0: not; else the exit code. */
+static int asked_for(struct job *job, uint32_t partition, bool *out)
+{
+    const char *at = cli_flag_value(job->args, "partition");
+    *out = at == NULL;
+    while (at != NULL && *at != 0) {
+        char number[16];
+        int64_t one;
+        const size_t bytes = strcspn(at, ",");
+        snprintf(number, sizeof(number), "%.*s", (int)OT_MIN(bytes, sizeof(number) - 1), at);
+        if (!cli_number(number, 0, INT32_MAX, &one)) return cli_fail(CLI_USAGE, "--partition 0,1", "--partition: `%s` is not a number", number);
+        if (one == partition) *out = true;
+        at += bytes + (at[bytes] == ',');
+    }
+    return -1;
+}
+
+static enum ot_err place_part(struct job *job, struct cli_part *part)
+{
+    bool ahead = false;
+    enum ot_err err = cli_place_find(job->kafka, part->topic, part->partition, &job->from, job->config.committed_only, &part->offset, &ahead);
+    part->stop_offset = INT64_MAX;
+    part->stop_time_ms = job->has_until && job->until.kind == CLI_PLACE_TIME ? job->until.value : INT64_MAX;
+    if (err == OT_OK && job->has_until)
+        err = cli_place_find(job->kafka, part->topic, part->partition, &job->until, job->config.committed_only, &part->stop_offset, &ahead);
+    if (err == OT_OK && job->has_until && ahead && job->until.kind == CLI_PLACE_TIME) {
+        part->stop_offset = INT64_MAX; /* that time is still to come: the first record that has it ends the partition */
+        if (job->until.value <= ot_clock_wall_ms()) err = cli_kafka_offset(job->kafka, part->topic, part->partition, CLI_OFFSET_LATEST, false, &part->stop_offset);
+    }
+    if (part->offset >= part->stop_offset) part->done = true;
+    return err;
+}
+
+static int check_range(struct job *job, const struct cli_part *part)
+{
+    int64_t earliest, latest;
+    if (job->from.kind != CLI_PLACE_OFFSET) return -1;
+    if (cli_kafka_offset(job->kafka, part->topic, part->partition, CLI_OFFSET_EARLIEST, false, &earliest) != OT_OK) return -1;
+    if (cli_kafka_offset(job->kafka, part->topic, part->partition, CLI_OFFSET_LATEST, false, &latest) != OT_OK) return -1;
+    if (part->offset >= earliest && part->offset <= latest) return -1;
+    return cli_fail(CLI_FAILED, "--from earliest", "%s-%d: offset %" PRId64 " is outside the log, which holds %" PRId64 " to %" PRId64, part->topic->name,
+        part->partition, part->offset, earliest, latest);
+}
+
+static int add_topic(struct job *job, const char *name)
+{
+    struct cli_kafka_topic *topic = &job->topics[job->topic_count++];
+    enum ot_err err = cli_kafka_topic(job->kafka, name, false, topic);
+    if (err != OT_OK) return cli_topic_fail(err, name, job->kafka);
+    struct cli_part *more = realloc(job->parts, (job->part_count + topic->partition_count) * sizeof(*more));
+    if (more == NULL) return cli_fail(CLI_FAILED, NULL, "out of memory");
+    job->parts = more;
+    const uint32_t before = job->part_count;
+    for (uint32_t i = 0; i < topic->partition_count; i++) {
+        bool asked;
+        int code = asked_for(job, i, &asked);
+        if (code >= 0) return code;
+        if (!asked) continue;
+        struct cli_part *part = &job->parts[job->part_count++];
+        *part = (struct cli_part){.topic = topic, .partition = (int32_t)i};
+        if ((err = place_part(job, part)) != OT_OK) return cli_topic_fail(err, name, job->kafka);
+        if ((code = check_range(job, part)) >= 0) return code;
+    }
+    if (job->part_count > before) return -1;
+    return cli_fail(CLI_NOT_FOUND, NULL, "%s has partitions 0 to %u, not %s", name, topic->partition_count - 1, cli_flag_value(job->args, "partition"));
+}
+
+static int run(struct job *job)
+{
+    struct cli_consumer *consumer;
+    enum ot_err err = cli_consumer_open(job->kafka, job->parts, job->part_count, &job->config, &consumer);
+    int code = CLI_FAILED;
+    if (job->config.records_max == 0) {
+        code = CLI_DONE;
+        goto end;
+    }
+    if (err != OT_OK) goto end;
+    if (!job->quiet && isatty(2) && job->from.kind == CLI_PLACE_LATEST && !job->has_until)
+        fprintf(stderr, "waiting for new records (--from earliest shows those that are there); Ctrl-C stops\n");
+    err = cli_consumer_run(consumer);
+    cli_record_print_end(&job->printer);
+    code = cli_exit_of(err);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        code = cli_fail(CLI_FAILED, NULL, "standard output: %s", strerror(errno));
+        goto end;
+    }
+    if (err != OT_OK && err != OT_ERR_CANCELLED) code = cli_fail((enum cli_exit)code, NULL, "%s", cli_consumer_why(consumer));
+    if (!job->quiet && isatty(2)) fprintf(stderr, "%" PRIu64 " records\n", job->printer.count);
+end:
+    if (err == OT_ERR_NO_MEMORY) code = cli_fail(CLI_FAILED, NULL, "out of memory");
+    cli_consumer_close(consumer);
+    return code;
+}
+
+int cli_consume_run(const struct cli_args *args)
+{
+    static struct job job;
+    static char buffer[STDOUT_BYTES];
+    job = (struct job){.args = args};
+    job.quiet = cli_flag_given(args, "quiet");
+    job.printer = (struct cli_printer){.to = stdout, .format = &job.format, .names = !cli_flag_given(args, "no-headers")};
+    job.config.record = on_record;
+    job.config.written = on_written;
+    job.config.skipped = on_skipped;
+    job.config.arg = &job;
+    setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
+    int code = cli_name_count(args) > TOPICS_MAX ? cli_fail(CLI_USAGE, NULL, "more than %d topics", TOPICS_MAX) : read_flags(&job);
+    if (code < 0) code = cli_open_kafka(args, &job.kafka);
+    for (uint32_t i = 0; code < 0 && i < cli_name_count(args); i++) code = add_topic(&job, cli_name(args, i));
+    if (code < 0) code = run(&job);
+    for (uint32_t i = 0; i < job.topic_count; i++) cli_kafka_topic_free(&job.topics[i]);
+    cli_kafka_close(job.kafka);
+    free(job.parts);
+    cli_format_free(&job.format);
+    return code;
+}
