@@ -80,6 +80,7 @@
     X(max_request_partition_size_limit, "max.request.partition.size.limit", INT, "2000", 1, INT32_MAX, NULL, RESTART, NULL, "partitions in one DescribeTopicPartitions answer") \
     X(request_timeout_ms, "request.timeout.ms", INT, "30000", 0, INT32_MAX, NULL, RESTART, NULL, "how long a forwarded request may take") \
     X(rest_max_request_bytes, "rest.max.request.bytes", INT, "8388608", 1024, INT32_MAX, NULL, RESTART, NULL, "largest REST body") \
+    X(rest_auth_anonymous, "rest.auth.anonymous", BOOL, "false", 0, 0, NULL, RESTART, NULL, "serve REST without authentication on addresses other than loopback") \
     X(metrics_partition_detail, "metrics.partition.detail", CHOICE, "auto", 0, 0, "auto|on|off", RESTART, NULL, "partition-level series in the exposition") \
     X(metrics_series_max, "metrics.series.max", INT, "20000", 100, 10000000, NULL, RESTART, NULL, "cap of labelled series") \
     X(max_topic_partitions, "ottla.partitions.max", INT, "100000", 1, 10000000, NULL, RESTART, NULL, "partitions that this broker holds at most")
