@@ -9,6 +9,7 @@
 #include "base/os.h"
 #include "base/util.h"
 #include "broker/broker.h"
+#include "cli/rest_door.h"
 #include "cli/server_config.h"
 #include "cli/version.h"
 #include "base/metrics.h"
@@ -39,6 +40,7 @@ struct house {
     struct ot_exec_thread *background, *coordinator;
     struct broker *broker;
     struct rpc_kafka_server *kafka;
+    struct cli_rest_door rest;
     struct rpc_kafka_listener doors[CLI_LISTENERS_MAX];
     struct ot_metrics *metrics;
     struct ot_net_address kafka_addresses[CLI_LISTENERS_MAX], advertised[CLI_LISTENERS_MAX];
@@ -200,6 +202,7 @@ static void say_ready(struct house *house)
 static void take_down(struct house *house)
 {
     if (house->broker != NULL) broker_stop(house->broker);
+    cli_rest_stop(&house->rest);
     rpc_kafka_server_stop(house->kafka, 2000);
     rpc_kafka_server_free(house->kafka);
     if (house->broker != NULL) broker_close(house->broker);
@@ -229,6 +232,7 @@ static int wait_for_signal(const sigset_t *signals)
 static int run(struct house *house)
 {
     const struct broker_config *config = broker_config_current(house->config);
+    char why[300] = "";
     sigset_t signals;
     set_up_log(config);
     signal(SIGPIPE, SIG_IGN);
@@ -241,6 +245,7 @@ static int run(struct house *house)
     raise_limits();
     int code = read_listeners(house, config);
     if (code < 0) code = bind_listeners(house, config);
+    if (code < 0) code = cli_rest_bind(&house->rest, config);
     if (code >= 0) return code;
     house->metrics = ot_metrics_new((uint32_t)config->metrics_series_max);
     enum ot_err err = house->metrics == NULL ? OT_ERR_NO_MEMORY : start_budget(house, config);
@@ -252,7 +257,8 @@ static int run(struct house *house)
     }
     if (err == OT_OK) err = start_broker(house);
     if (err == OT_OK) err = start_doors(house);
-    if (err != OT_OK) return cli_fail(CLI_FAILED, NULL, "the server did not start: %s", ot_err_text(err));
+    if (err == OT_OK) err = cli_rest_start(&house->rest, house->broker, &house->budget, house->metrics, why, sizeof(why));
+    if (err != OT_OK) return cli_fail(CLI_FAILED, NULL, "the server did not start: %s", why[0] != 0 ? why : ot_err_text(err));
     say_ready(house);
     (void)wait_for_signal(&signals);
     return CLI_DONE;

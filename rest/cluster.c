@@ -1,0 +1,270 @@
+/* The cluster and its brokers. */
+#include "broker/log_dirs.h"
+#include "rest/checks.h"
+#include "rest/handlers.h"
+#include "rest/inside.h"
+#include "rest/topic_view.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { DIRS_MAX = 64 };
+
+static void count_brokers(struct rest_call *call, const struct broker_view *view, int *total, int *alive)
+{
+    struct broker_view_broker row;
+    for (int32_t after = INT32_MIN; broker_view_next_broker(view, after, &call->arena, &row); after = row.id) {
+        ++*total;
+        *alive += !row.fenced;
+    }
+}
+
+static void find_unclean(void *arg, const struct broker_config_value *value)
+{
+    if (strcmp(value->row->key, "unclean.leader.election.enable") == 0) *(bool *)arg = value->value != NULL && strcmp(value->value, "true") == 0;
+}
+
+struct sums { int32_t offline, under_replicated, under_min_isr, osr, overriding; };
+
+static struct sums sums_of(struct rest_call *call, const struct broker_view *view)
+{
+    struct sums sums = { 0 };
+    struct broker_view_topic topic;
+    struct broker_view_config own;
+    for (struct ot_str after = { .null = true }; broker_view_next_topic(view, after, &topic); after = topic.name) {
+        struct rest_topic_sum sum;
+        rest_topic_sum(call->broker, view, &topic, false, &sum);
+        sums.offline += sum.offline;
+        sums.under_replicated += sum.under_replicated;
+        sums.under_min_isr += sum.under_min_isr;
+        sums.osr += sum.osr_replicas;
+        for (struct ot_str at = { .null = true }; broker_view_next_topic_config(view, &topic.id, at, &own); at = own.name)
+            sums.overriding += ot_str_equal(own.name, ot_str_of("unclean.leader.election.enable"));
+    }
+    return sums;
+}
+
+void rest_cluster_get(struct rest_call *call)
+{
+    struct rest_json *out = &call->out;
+    struct broker_view_cluster cluster;
+    int total = 0, alive = 0;
+    bool unclean = false;
+    const struct broker_view *view = broker_view_take(call->broker);
+    broker_view_cluster(view, &cluster);
+    count_brokers(call, view, &total, &alive);
+    const struct sums sums = sums_of(call, view);
+    broker_config_describe(broker_config_store(call->broker), cluster.this_broker, find_unclean, &unclean);
+    rest_json_open(out, NULL, '{');
+    rest_json_str(out, "cluster_id", cluster.cluster_id);
+    rest_json_open(out, "controller", '{');
+    rest_json_int(out, "broker", cluster.controller_id);
+    rest_json_int(out, "epoch", cluster.term);
+    rest_json_close(out, '}');
+    rest_json_open(out, "brokers", '{');
+    rest_json_int(out, "total", total);
+    rest_json_int(out, "alive", alive);
+    rest_json_int(out, "fenced", total - alive);
+    rest_json_close(out, '}');
+    rest_json_big(out, "topics", broker_view_topic_count(view));
+    rest_json_big(out, "partitions", broker_view_partition_count(view));
+    rest_json_text(out, "health", rest_checks_status(call, view));
+    rest_json_int(out, "offline_partitions", sums.offline);
+    rest_json_int(out, "under_replicated", sums.under_replicated);
+    rest_json_int(out, "under_min_isr", sums.under_min_isr);
+    rest_json_int(out, "osr_replicas", sums.osr);
+    rest_json_open(out, "unclean_leader_election", '{');
+    rest_json_bool(out, "default", unclean);
+    rest_json_int(out, "topics_overriding", sums.overriding);
+    rest_json_close(out, '}');
+    rest_json_big(out, "metadata_offset", cluster.version);
+    rest_json_close(out, '}');
+    broker_view_give(view);
+    rest_reply_json(call, 200);
+}
+
+/* ---- brokers */
+
+static void write_disk(struct rest_call *call)
+{
+    struct broker_log_dir dirs[DIRS_MAX];
+    const uint32_t count = OT_MIN(broker_log_dirs(call->broker, dirs, DIRS_MAX), (uint32_t)DIRS_MAX);
+    uint64_t total = 0, free_bytes = 0, log_bytes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        total += dirs[i].total_bytes;
+        free_bytes += dirs[i].free_bytes;
+        log_bytes += dirs[i].log_bytes;
+    }
+    rest_json_open(&call->out, "disk", '{');
+    rest_json_big(&call->out, "total_bytes", (int64_t)total);
+    rest_json_big(&call->out, "free_bytes", (int64_t)free_bytes);
+    rest_json_big(&call->out, "log_bytes", (int64_t)log_bytes);
+    rest_json_close(&call->out, '}');
+}
+
+static void count_replicas(struct rest_call *call, const struct broker_view *view, int32_t id, int *leaders, int *replicas, int *osr)
+{
+    struct broker_view_topic topic;
+    struct broker_view_partition row;
+    uint8_t room[8192];
+    struct ot_arena arena;
+    (void)call;
+    ot_arena_init_with(&arena, room, sizeof(room), 256 << 10);
+    for (struct ot_str after = { .null = true }; broker_view_next_topic(view, after, &topic); after = topic.name) {
+        for (int32_t i = 0; i < topic.partition_count; i++) {
+            ot_arena_reset(&arena);
+            if (!broker_view_partition(view, &topic.id, i, &arena, &row)) continue;
+            *leaders += row.leader == id;
+            bool holds = false, in_sync = false;
+            for (int32_t k = 0; k < row.replicas.count; k++) holds |= row.replicas.ids[k] == id;
+            for (int32_t k = 0; k < row.isr.count; k++) in_sync |= row.isr.ids[k] == id;
+            *replicas += holds;
+            *osr += holds && !in_sync;
+        }
+    }
+    ot_arena_free(&arena);
+}
+
+static void write_broker(struct rest_call *call, const struct broker_view *view, const struct broker_view_broker *row)
+{
+    struct rest_json *out = &call->out;
+    struct broker_view_cluster cluster;
+    const bool here = row->id == broker_node_id(call->broker);
+    int leaders = 0, replicas = 0, osr = 0;
+    broker_view_cluster(view, &cluster);
+    count_replicas(call, view, row->id, &leaders, &replicas, &osr);
+    rest_json_open(out, NULL, '{');
+    rest_json_int(out, "broker", row->id);
+    rest_json_big(out, "epoch", row->epoch);
+    rest_json_text(out, "state", row->fenced ? "fenced" : "running");
+    rest_json_str(out, "rack", row->rack);
+    rest_json_text(out, "version", here ? call->server->setup.version : NULL);
+    rest_json_time(out, "started_at", here ? broker_started_wall_ms(call->broker) : -1);
+    rest_json_bool(out, "is_controller", row->id == cluster.controller_id);
+    rest_json_open(out, "listeners", '[');
+    for (uint32_t i = 0; i < row->endpoint_count; i++) {
+        rest_json_open(out, NULL, '{');
+        rest_json_str(out, "name", row->endpoints[i].listener);
+        rest_json_str(out, "host", row->endpoints[i].host);
+        rest_json_int(out, "port", row->endpoints[i].port);
+        rest_json_str(out, "security", row->endpoints[i].security);
+        rest_json_close(out, '}');
+    }
+    rest_json_close(out, ']');
+    rest_json_int(out, "leaders", leaders);
+    rest_json_int(out, "replicas", replicas);
+    rest_json_int(out, "osr_replicas", osr);
+    if (here) write_disk(call);
+    else rest_json_null(out, "disk");
+    rest_json_close(out, '}');
+}
+
+void rest_brokers_list(struct rest_call *call)
+{
+    struct broker_view_broker row;
+    int64_t total = 0, last = 0;
+    bool more = false;
+    if (!rest_list_begin(call, 'b', true)) return;
+    const struct broker_view *view = broker_view_take(call->broker);
+    for (int32_t after = INT32_MIN; broker_view_next_broker(view, after, &call->arena, &row); after = row.id) {
+        total++;
+        if (row.id <= call->list.after_int) continue;
+        if (call->list.count == call->list.limit) {
+            more = true;
+            continue;
+        }
+        rest_list_item(call);
+        write_broker(call, view, &row);
+        last = row.id;
+    }
+    broker_view_give(view);
+    rest_list_reply_int(call, 'b', more, last, total, NULL);
+}
+
+/* The broker of the path. False: answered. */
+static bool find_broker(struct rest_call *call, const struct broker_view *view, struct broker_view_broker *out)
+{
+    int64_t id = 0;
+    if (!rest_param_int(call, 0, "broker", 0, INT32_MAX, &id)) return false;
+    if (broker_view_next_broker(view, (int32_t)id - 1, &call->arena, out) && out->id == id) return true;
+    rest_problem_more(call, OT_ERR_BROKER_ID_NOT_REGISTERED, NULL, "GET /v1/brokers", "no broker has the id %lld", (long long)id);
+    return false;
+}
+
+void rest_broker_get(struct rest_call *call)
+{
+    struct broker_view_broker row;
+    const struct broker_view *view = broker_view_take(call->broker);
+    const bool found = find_broker(call, view, &row);
+    if (found) write_broker(call, view, &row);
+    broker_view_give(view);
+    if (found) rest_reply_json(call, 200);
+}
+
+static void write_entry(void *arg, const struct broker_config_value *value) { rest_config_write(arg, value); }
+
+void rest_broker_config(struct rest_call *call)
+{
+    struct broker_view_broker row;
+    char id[16];
+    const struct broker_view *view = broker_view_take(call->broker);
+    const bool found = find_broker(call, view, &row);
+    const int64_t version = found ? OT_MAX(broker_view_broker_config_version(view, row.id), broker_view_broker_config_version(view, -1)) : 0;
+    broker_view_give(view);
+    if (!found || rest_not_modified(call, version)) return;
+    snprintf(id, sizeof(id), "%d", row.id);
+    rest_json_open(&call->out, NULL, '{');
+    rest_json_open(&call->out, "resource", '{');
+    rest_json_text(&call->out, "type", "broker");
+    rest_json_text(&call->out, "name", id);
+    rest_json_close(&call->out, '}');
+    rest_json_open(&call->out, "entries", '[');
+    broker_config_describe(broker_config_store(call->broker), row.id, write_entry, &call->out);
+    rest_json_close(&call->out, ']');
+    rest_json_close(&call->out, '}');
+    rest_reply_json(call, 200);
+}
+
+/* ---- connections */
+
+struct page { struct rest_call *call; int64_t total, last; bool more; };
+
+static void write_connection(void *arg, const struct rest_connection_row *row)
+{
+    struct page *page = arg;
+    struct rest_call *call = page->call;
+    struct rest_json *out = &call->out;
+    page->total++;
+    if ((int64_t)row->id <= call->list.after_int) return;
+    if (call->list.count == call->list.limit) {
+        page->more = true;
+        return;
+    }
+    page->last = (int64_t)row->id;
+    rest_list_item(call);
+    rest_json_open(out, NULL, '{');
+    rest_json_big(out, "id", (int64_t)row->id);
+    rest_json_text(out, "listener", row->listener);
+    rest_json_text(out, "address", row->address);
+    rest_json_text(out, "client_id", row->client_id);
+    rest_json_text(out, "software_name", row->software_name);
+    rest_json_text(out, "software_version", row->software_version);
+    rest_json_time(out, "opened_at", row->opened_wall_ms);
+    rest_json_big(out, "requests", (int64_t)row->requests);
+    rest_json_big(out, "bytes_in", (int64_t)row->bytes_in);
+    rest_json_big(out, "bytes_out", (int64_t)row->bytes_out);
+    rest_json_close(out, '}');
+}
+
+void rest_broker_connections(struct rest_call *call)
+{
+    int64_t id = 0;
+    const struct rest_setup *setup = &call->server->setup;
+    if (!rest_param_int(call, 0, "broker", 0, INT32_MAX, &id) || !rest_list_begin(call, 'k', true)) return;
+    if (id != broker_node_id(call->broker)) {
+        rest_problem(call, OT_ERR_BROKER_ID_NOT_REGISTERED, "no broker has the id %lld", (long long)id);
+        return;
+    }
+    struct page page = { .call = call };
+    if (setup->connections != NULL) setup->connections(setup->connections_arg, write_connection, &page);
+    rest_list_reply_int(call, 'k', page.more, page.last, setup->connections == NULL ? -1 : page.total, NULL);
+}

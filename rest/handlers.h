@@ -1,0 +1,33 @@
+/* Every handler of the table in rest/route.c, by file. Private to rest/. */
+#ifndef OT_REST_HANDLERS_H
+#define OT_REST_HANDLERS_H
+
+struct rest_call;
+typedef void rest_handler(struct rest_call *call);
+
+/* index.c */
+rest_handler rest_index_get, rest_version_get, rest_openapi_json, rest_openapi_yaml, rest_config_schema;
+/* problem.c */
+rest_handler rest_problem_page;
+/* cluster.c */
+rest_handler rest_cluster_get, rest_cluster_health, rest_brokers_list, rest_broker_get, rest_broker_config, rest_broker_connections;
+/* log_dirs.c */
+rest_handler rest_log_dirs, rest_broker_log_dirs;
+/* topics.c, topics_write.c */
+rest_handler rest_topics_list, rest_topic_get, rest_topic_get_by_id, rest_topic_create, rest_topic_delete, rest_topic_grow;
+/* partitions.c */
+rest_handler rest_partitions_list, rest_partition_get, rest_partition_segments, rest_partition_producers;
+/* offsets.c */
+rest_handler rest_partition_offsets, rest_records_delete;
+/* configs.c */
+rest_handler rest_topic_config_list, rest_topic_config_patch, rest_topic_config_get, rest_topic_config_put, rest_topic_config_delete;
+/* produce.c */
+rest_handler rest_produce_topic, rest_produce_partition;
+/* fetch.c */
+rest_handler rest_records_fetch, rest_record_get, rest_record_value, rest_record_key;
+/* metrics.c, metrics_json.c */
+rest_handler rest_metrics_text, rest_metrics_json, rest_metrics_catalog;
+/* health.c */
+rest_handler rest_healthz, rest_readyz, rest_health_check;
+
+#endif

@@ -1,0 +1,172 @@
+#include "rest/route.h"
+#include "base/util.h"
+#include "rest/handlers.h"
+#include <stdio.h>
+#include <string.h>
+
+#define TOPIC "/v1/topics/{topic}"
+#define PARTITION TOPIC "/partitions/{partition}"
+#define FETCH_FORM "as,key_as,value_as,value_limit_bytes"
+
+static const struct rest_route routes[] = {
+    { REST_GET, "/v1", "getIndex", rest_index_get, 0, NULL, "what is served here" },
+    { REST_GET, "/v1/version", "getVersion", rest_version_get, 0, NULL, "build and protocol versions" },
+    { REST_GET, "/v1/cluster", "getCluster", rest_cluster_get, REST_META, NULL, "the cluster in a few numbers" },
+    { REST_GET, "/v1/cluster/health", "getClusterHealth", rest_cluster_health, REST_META, NULL, "named checks with their offenders" },
+    { REST_GET, "/v1/brokers", "listBrokers", rest_brokers_list, REST_LIST | REST_META, NULL, "registered brokers" },
+    { REST_GET, "/v1/brokers/{broker}", "getBroker", rest_broker_get, REST_META, NULL, "one broker" },
+    { REST_GET, "/v1/brokers/{broker}/config", "getBrokerConfig", rest_broker_config, REST_META, NULL, "every broker key with value and source" },
+    { REST_GET, "/v1/brokers/{broker}/connections", "listConnections", rest_broker_connections, REST_LIST, NULL, "client connections" },
+    { REST_GET, "/v1/brokers/{broker}/log-dirs", "listBrokerLogDirs", rest_broker_log_dirs, REST_LIST, NULL, "log directories of one broker" },
+    { REST_GET, "/v1/log-dirs", "listLogDirs", rest_log_dirs, REST_LIST, NULL, "log directories" },
+    { REST_GET, "/v1/topics", "listTopics", rest_topics_list, REST_LIST | REST_META, "internal,state", "topics" },
+    { REST_POST, "/v1/topics", "createTopic", rest_topic_create, REST_WRITE | REST_JSON_BODY | REST_DRY, NULL, "create a topic" },
+    { REST_GET, "/v1/topics/id/{topic_id}", "getTopicById", rest_topic_get_by_id, REST_META, NULL, "one topic, by its id" },
+    { REST_GET, TOPIC, "getTopic", rest_topic_get, REST_META, NULL, "one topic" },
+    { REST_DELETE, TOPIC, "deleteTopic", rest_topic_delete, REST_WRITE | REST_DRY, NULL, "delete a topic and its records" },
+    { REST_GET, TOPIC "/config", "listTopicConfig", rest_topic_config_list, REST_META, NULL, "every topic key with value and source" },
+    { REST_PATCH, TOPIC "/config", "patchTopicConfig", rest_topic_config_patch, REST_WRITE | REST_JSON_BODY | REST_DRY, NULL, "merge overrides; null inherits" },
+    { REST_GET, TOPIC "/config/{name}", "getTopicConfig", rest_topic_config_get, REST_META, NULL, "one key" },
+    { REST_PUT, TOPIC "/config/{name}", "putTopicConfig", rest_topic_config_put, REST_WRITE | REST_JSON_BODY | REST_DRY, NULL, "override one key" },
+    { REST_DELETE, TOPIC "/config/{name}", "deleteTopicConfig", rest_topic_config_delete, REST_WRITE | REST_DRY, NULL, "inherit one key again" },
+    { REST_GET, TOPIC "/partitions", "listPartitions", rest_partitions_list, REST_LIST | REST_META, NULL, "partitions with their replicas" },
+    { REST_POST, TOPIC "/partitions", "growTopic", rest_topic_grow, REST_WRITE | REST_JSON_BODY | REST_DRY, NULL, "more partitions" },
+    { REST_GET, PARTITION, "getPartition", rest_partition_get, REST_META, NULL, "one partition" },
+    { REST_GET, PARTITION "/offsets", "getOffsets", rest_partition_offsets, 0, "at,isolation,timeout_ms", "offset of a time or an end" },
+    { REST_GET, PARTITION "/segments", "listSegments", rest_partition_segments, REST_LIST, NULL, "segment files" },
+    { REST_GET, PARTITION "/producers", "listPartitionProducers", rest_partition_producers, REST_LIST, NULL, "idempotent producers it remembers" },
+    { REST_GET, PARTITION "/records", "fetchRecords", rest_records_fetch, 0, "offset,timestamp,last,limit,max_bytes,max_wait_ms,isolation," FETCH_FORM, "read records" },
+    { REST_POST, PARTITION "/records", "produceToPartition", rest_produce_partition, REST_WRITE | REST_RECORD_BODY, "key,acks", "append records to one partition" },
+    { REST_POST, PARTITION "/records/delete", "deleteRecords", rest_records_delete, REST_WRITE | REST_JSON_BODY, NULL, "advance the log start" },
+    { REST_GET, PARTITION "/records/{offset}", "getRecord", rest_record_get, 0, "isolation," FETCH_FORM, "one record" },
+    { REST_GET, PARTITION "/records/{offset}/value", "getRecordValue", rest_record_value, REST_ANY_TYPE, "isolation", "its value as it is" },
+    { REST_GET, PARTITION "/records/{offset}/key", "getRecordKey", rest_record_key, REST_ANY_TYPE, "isolation", "its key as it is" },
+    { REST_POST, TOPIC "/records", "produce", rest_produce_topic, REST_WRITE | REST_RECORD_BODY, "key,partition,acks", "append records" },
+    { REST_GET, "/v1/config-schema", "getConfigSchema", rest_config_schema, REST_LIST, "scope", "every configuration key" },
+    { REST_GET, "/v1/metrics", "getMetrics", rest_metrics_json, 0, "window", "current values" },
+    { REST_GET, "/v1/metrics/catalog", "getMetricsCatalog", rest_metrics_catalog, REST_LIST, NULL, "every metric" },
+    { REST_GET, "/v1/health/checks/{name}", "getHealthCheck", rest_health_check, 0, NULL, "one check, for alerting" },
+    { REST_GET, "/metrics", "getPrometheus", rest_metrics_text, REST_ANY_TYPE, NULL, "Prometheus text 0.0.4" },
+    { REST_GET, "/healthz", "getHealthz", rest_healthz, REST_PROBE, NULL, "is the process alive" },
+    { REST_GET, "/readyz", "getReadyz", rest_readyz, REST_PROBE, "verbose", "may it be sent clients" },
+    { REST_GET, "/problems/{slug}", "getProblem", rest_problem_page, REST_HTML, NULL, "what an error means" },
+    { REST_GET, "/openapi.json", "getOpenapiJson", rest_openapi_json, REST_ANY_TYPE, NULL, "this contract as JSON" },
+    { REST_GET, "/openapi.yaml", "getOpenapiYaml", rest_openapi_yaml, REST_ANY_TYPE, NULL, "this contract as YAML" },
+};
+
+const struct rest_route *rest_routes(uint32_t *count_out)
+{
+    *count_out = OT_ARRAY_COUNT(routes);
+    return routes;
+}
+
+static const char *const method_names[REST_METHODS] = { "GET", "POST", "PUT", "PATCH", "DELETE" };
+
+const char *rest_method_name(enum rest_method method) { return method_names[method]; }
+
+bool rest_method_parse(const char *name, enum rest_method *out)
+{
+    for (uint32_t i = 0; i < REST_METHODS; i++) {
+        if (strcmp(name, method_names[i]) != 0) continue;
+        *out = (enum rest_method)i;
+        return true;
+    }
+    return false;
+}
+
+static bool is_topic_id(struct ot_str text)
+{
+    struct ot_uuid id;
+    return ot_uuid_parse(text.data, text.bytes, &id);
+}
+
+static bool matches(const char *pattern, const struct ot_str *segments, uint32_t segment_count, struct ot_str params[static REST_PARAMS_MAX])
+{
+    uint32_t index = 0, param = 0;
+    while (*pattern == '/') {
+        const char *name = pattern + 1;
+        const size_t bytes = strcspn(name, "/");
+        if (index == segment_count) return false;
+        const struct ot_str segment = segments[index++];
+        if (*name != '{') {
+            if (segment.bytes != bytes || memcmp(segment.data, name, bytes) != 0) return false;
+        } else {
+            if (segment.bytes == 0 || (strncmp(name, "{topic_id}", bytes) == 0 && !is_topic_id(segment))) return false;
+            params[param++] = segment;
+        }
+        pattern = name + bytes;
+    }
+    return index == segment_count;
+}
+
+static void allow_of(uint32_t methods, char allow_out[static REST_ALLOW_BYTES])
+{
+    size_t at = 0;
+    for (uint32_t i = 0; i < REST_METHODS; i++)
+        if ((methods >> i & 1) != 0) at += (size_t)snprintf(allow_out + at, REST_ALLOW_BYTES - at, "%s, ", i == REST_GET ? "GET, HEAD" : method_names[i]);
+    snprintf(allow_out + at, REST_ALLOW_BYTES - at, "OPTIONS");
+}
+
+enum ot_err rest_route_find(enum rest_method method, const struct ot_str *segments, uint32_t segment_count, const struct rest_route **out,
+    struct ot_str params[static REST_PARAMS_MAX], char allow_out[static REST_ALLOW_BYTES])
+{
+    uint32_t methods = 0;
+    const struct rest_route *first = NULL;
+    *out = NULL;
+    for (uint32_t i = 0; i < OT_ARRAY_COUNT(routes); i++) {
+        struct ot_str found[REST_PARAMS_MAX] = { 0 };
+        /* the first pattern that fits decides: /v1/topics/id/{topic_id} stands before /v1/topics/{topic}/… */
+        if (first != NULL && strcmp(first->pattern, routes[i].pattern) != 0) continue;
+        if (!matches(routes[i].pattern, segments, segment_count, found)) continue;
+        first = &routes[i];
+        methods |= 1u << routes[i].method;
+        if (routes[i].method != method) continue;
+        *out = &routes[i];
+        memcpy(params, found, sizeof(found));
+    }
+    allow_of(methods, allow_out);
+    return *out != NULL ? OT_OK : methods != 0 ? OT_ERR_INVALID_REQUEST : OT_ERR_NOT_FOUND;
+}
+
+/* ---- query parameters */
+
+static uint32_t add_words(const char *words, const char *out[static REST_ROUTE_QUERY_MAX], uint32_t count, char **storage, const char *end)
+{
+    while (words != NULL && *words != 0) {
+        const size_t bytes = strcspn(words, ",");
+        OT_ASSERT(count < REST_ROUTE_QUERY_MAX && *storage + bytes + 1 <= end);
+        memcpy(*storage, words, bytes);
+        (*storage)[bytes] = 0;
+        out[count++] = *storage;
+        *storage += bytes + 1;
+        words += bytes + (words[bytes] == ',');
+    }
+    return count;
+}
+
+uint32_t rest_route_query(const struct rest_route *route, const char *out[static REST_ROUTE_QUERY_MAX], char storage[static 512])
+{
+    char *at = storage;
+    const char *end = storage + 512;
+    uint32_t count = add_words(route->query, out, 0, &at, end);
+    if ((route->flags & REST_LIST) != 0) count = add_words("limit,page_token,prefix,sort,fields,format", out, count, &at, end);
+    if ((route->flags & REST_WRITE) != 0) count = add_words("timeout_ms", out, count, &at, end);
+    if ((route->flags & REST_DRY) != 0) count = add_words("validate_only", out, count, &at, end);
+    if ((route->flags & REST_META) != 0) count = add_words("min_metadata_offset,timeout_ms", out, count, &at, end);
+    if ((route->flags & REST_ANY_TYPE) == 0) count = add_words("pretty,int64", out, count, &at, end);
+    return count;
+}
+
+bool rest_route_takes(const struct rest_route *route, struct ot_str name, char near_out[static REST_NEAR_BYTES])
+{
+    const char *names[REST_ROUTE_QUERY_MAX];
+    char storage[512], word[64];
+    const uint32_t count = rest_route_query(route, names, storage);
+    near_out[0] = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (ot_str_equal(name, ot_str_of(names[i]))) return true;
+    snprintf(word, sizeof(word), "%.*s", (int)OT_MIN(name.bytes, 60u), name.data);
+    const char *near = ot_nearest(word, names, count);
+    if (near != NULL) snprintf(near_out, REST_NEAR_BYTES, "%s", near);
+    return false;
+}

@@ -1,0 +1,327 @@
+#include "rest/topic_view.h"
+#include <stdio.h>
+#include <string.h>
+
+#define SCRATCH(arena) \
+    uint8_t arena##_room[8192]; \
+    struct ot_arena arena; \
+    ot_arena_init_with(&arena, arena##_room, sizeof(arena##_room), 256 << 10)
+
+uint32_t rest_partition_flags(const struct broker_view_partition *row)
+{
+    uint32_t flags = 0;
+    if (row->leader < 0) flags |= REST_PART_OFFLINE;
+    if (row->isr.count < row->replicas.count) flags |= REST_PART_UNDER_REPLICATED;
+    if (row->isr.count < row->min_isr) flags |= REST_PART_UNDER_MIN_ISR;
+    if (row->isr.count == row->min_isr && row->replicas.count > row->min_isr) flags |= REST_PART_AT_MIN_ISR;
+    if (row->leader >= 0 && row->replicas.count > 0 && row->leader != row->replicas.ids[0]) flags |= REST_PART_NOT_PREFERRED;
+    return flags;
+}
+
+const char *rest_partition_state_name(uint32_t flags)
+{
+    return (flags & REST_PART_OFFLINE) != 0 ? "offline" : (flags & REST_PART_UNDER_MIN_ISR) != 0 ? "under_min_isr"
+        : (flags & REST_PART_UNDER_REPLICATED) != 0 ? "under_replicated" : "online";
+}
+
+const char *rest_topic_state_name(const struct rest_topic_sum *sum)
+{
+    return sum->offline > 0 ? "offline" : sum->under_min_isr > 0 ? "under_min_isr" : sum->under_replicated > 0 ? "under_replicated" : "online";
+}
+
+static void add_size(struct broker *broker, const struct broker_view_topic *topic, int32_t index, struct rest_topic_sum *out)
+{
+    struct broker_partition_state state;
+    struct broker_partition *partition = broker_partition_find_id(broker, &topic->id, index);
+    if (partition == NULL) return;
+    broker_partition_state(partition, &state);
+    broker_partition_put(partition);
+    out->size_bytes += (int64_t)state.size_bytes;
+    if (state.high_watermark > state.log_start_offset) out->records_estimate += state.high_watermark - state.log_start_offset;
+}
+
+void rest_topic_sum(struct broker *broker, const struct broker_view *view, const struct broker_view_topic *topic, bool sizes, struct rest_topic_sum *out)
+{
+    struct broker_view_partition row;
+    SCRATCH(arena);
+    *out = (struct rest_topic_sum){ 0 };
+    for (int32_t i = 0; i < topic->partition_count; i++) {
+        ot_arena_reset(&arena);
+        if (!broker_view_partition(view, &topic->id, i, &arena, &row)) continue;
+        const uint32_t flags = rest_partition_flags(&row);
+        out->offline += (flags & REST_PART_OFFLINE) != 0;
+        out->under_replicated += (flags & REST_PART_UNDER_REPLICATED) != 0;
+        out->under_min_isr += (flags & REST_PART_UNDER_MIN_ISR) != 0;
+        out->at_min_isr += (flags & REST_PART_AT_MIN_ISR) != 0;
+        out->not_preferred += (flags & REST_PART_NOT_PREFERRED) != 0;
+        out->osr_replicas += row.replicas.count - row.isr.count;
+        if (i == 0) out->replication_factor = row.replicas.count;
+        if (sizes) add_size(broker, topic, i, out);
+    }
+    ot_arena_free(&arena);
+}
+
+/* ---- writing */
+
+void rest_ids_write(struct rest_json *out, const char *key, struct broker_view_ids ids)
+{
+    rest_json_open(out, key, '[');
+    for (int32_t i = 0; i < ids.count; i++) rest_json_int(out, NULL, ids.ids[i]);
+    rest_json_close(out, ']');
+}
+
+static bool has_id(struct broker_view_ids ids, int32_t id)
+{
+    for (int32_t i = 0; i < ids.count; i++)
+        if (ids.ids[i] == id) return true;
+    return false;
+}
+
+void rest_osr_write(struct rest_json *out, const char *key, const struct broker_view_partition *row)
+{
+    rest_json_open(out, key, '[');
+    for (int32_t i = 0; i < row->replicas.count; i++)
+        if (!has_id(row->isr, row->replicas.ids[i])) rest_json_int(out, NULL, row->replicas.ids[i]);
+    rest_json_close(out, ']');
+}
+
+static void write_effective(void *arg, const struct broker_config_value *value)
+{
+    if (value->row->honoured) rest_json_text(arg, value->row->key, value->value);
+}
+
+static void write_overrides(struct rest_json *out, const struct broker_view *view, const struct broker_view_topic *topic)
+{
+    struct broker_view_config own;
+    struct ot_str at = { .null = true };
+    rest_json_open(out, "overrides", '{');
+    while (broker_view_next_topic_config(view, &topic->id, at, &own)) {
+        rest_json_str_key(out, own.name);
+        rest_json_str(out, NULL, own.value);
+        at = own.name;
+    }
+    rest_json_close(out, '}');
+}
+
+void rest_topic_write(struct rest_call *call, const char *key, const struct broker_view *view, const struct broker_view_topic *topic, const struct rest_topic_sum *sum,
+    bool effective)
+{
+    struct rest_json *out = &call->out;
+    double in = 0, from = 0;
+    rest_json_open(out, key, '{');
+    rest_json_str(out, "topic", topic->name);
+    rest_json_uuid(out, "topic_id", &topic->id);
+    rest_json_bool(out, "internal", topic->internal);
+    rest_json_int(out, "partitions", topic->partition_count);
+    rest_json_int(out, "replication_factor", sum->replication_factor);
+    rest_json_time(out, "created_at", topic->created_ms);
+    rest_json_text(out, "state", rest_topic_state_name(sum));
+    rest_json_int(out, "offline", sum->offline);
+    rest_json_int(out, "under_replicated", sum->under_replicated);
+    rest_json_int(out, "under_min_isr", sum->under_min_isr);
+    rest_json_int(out, "at_min_isr", sum->at_min_isr);
+    rest_json_int(out, "not_preferred", sum->not_preferred);
+    rest_json_big(out, "size_bytes", sum->size_bytes);
+    rest_json_big(out, "records_estimate", sum->records_estimate);
+    if (rest_topic_rates(call, topic->name, &in, &from)) {
+        rest_json_real(out, "bytes_in_per_second", in);
+        rest_json_real(out, "bytes_out_per_second", from);
+    } else {
+        rest_json_null(out, "bytes_in_per_second");
+        rest_json_null(out, "bytes_out_per_second");
+    }
+    write_overrides(out, view, topic);
+    if (effective) {
+        rest_json_open(out, "effective", '{');
+        rest_topic_config_each(call, view, topic, write_effective, out);
+        rest_json_close(out, '}');
+    }
+    rest_json_close(out, '}');
+}
+
+static void write_local(struct rest_json *out, const struct broker_partition_state *state)
+{
+    rest_json_text(out, "durability", broker_durability_name(state->effective_durability));
+    rest_json_big_or_null(out, "log_start_offset", state->open ? state->log_start_offset : -1);
+    rest_json_big_or_null(out, "high_watermark", state->open ? state->high_watermark : -1);
+    rest_json_big_or_null(out, "last_stable_offset", state->open ? state->last_stable_offset : -1);
+    rest_json_big_or_null(out, "log_end_offset", state->open ? state->log_end_offset : -1);
+    rest_json_big(out, "size_bytes", (int64_t)state->size_bytes);
+}
+
+static void write_unknown(struct rest_json *out)
+{
+    static const char *const members[] = { "durability", "log_start_offset", "high_watermark", "last_stable_offset", "log_end_offset", "size_bytes" };
+    for (uint32_t i = 0; i < OT_ARRAY_COUNT(members); i++) rest_json_null(out, members[i]);
+}
+
+static void write_replicas(struct rest_json *out, const struct broker_view_partition *row, const struct broker_partition_state *local, int32_t here)
+{
+    rest_json_open(out, "replica_state", '[');
+    for (int32_t i = 0; i < row->replicas.count; i++) {
+        const int32_t id = row->replicas.ids[i];
+        const bool known = local != NULL && id == here;
+        rest_json_open(out, NULL, '{');
+        rest_json_int(out, "broker", id);
+        rest_json_text(out, "role", id == row->leader ? "leader" : "follower");
+        rest_json_bool(out, "in_sync", has_id(row->isr, id));
+        rest_json_big_or_null(out, "log_end_offset", known && local->open ? local->log_end_offset : -1);
+        rest_json_big_or_null(out, "lag", known && id == row->leader ? 0 : -1);
+        rest_json_text(out, "log_dir", known ? local->log_dir : NULL);
+        rest_json_big_or_null(out, "size_bytes", known ? (int64_t)local->size_bytes : -1);
+        rest_json_close(out, '}');
+    }
+    rest_json_close(out, ']');
+}
+
+static void write_unclean(void *arg, const struct broker_config_value *value)
+{
+    struct rest_json *out = arg;
+    if (strcmp(value->row->key, "unclean.leader.election.enable") != 0) return;
+    rest_json_open(out, "unclean_leader_election", '{');
+    rest_json_bool(out, "enabled", value->value != NULL && strcmp(value->value, "true") == 0);
+    rest_json_text(out, "source", rest_config_source_name(value->source));
+    rest_json_close(out, '}');
+}
+
+void rest_partition_write(struct rest_call *call, const struct broker_view *view, const struct broker_view_topic *topic, const struct broker_view_partition *row)
+{
+    struct rest_json *out = &call->out;
+    struct broker_partition_state state;
+    struct broker_partition *partition = broker_partition_find_id(call->broker, &topic->id, row->index);
+    if (partition != NULL) broker_partition_state(partition, &state);
+    rest_json_open(out, NULL, '{');
+    rest_json_str(out, "topic", topic->name);
+    rest_json_int(out, "partition", row->index);
+    rest_json_text(out, "state", rest_partition_state_name(rest_partition_flags(row)));
+    if (row->leader >= 0) rest_json_int(out, "leader", row->leader);
+    else rest_json_null(out, "leader");
+    rest_json_int(out, "leader_epoch", row->leader_epoch);
+    rest_json_int(out, "partition_epoch", row->partition_epoch);
+    rest_json_int(out, "preferred_leader", row->replicas.count > 0 ? row->replicas.ids[0] : -1);
+    rest_ids_write(out, "replicas", row->replicas);
+    rest_ids_write(out, "isr", row->isr);
+    rest_osr_write(out, "osr", row);
+    rest_ids_write(out, "elr", row->elr);
+    rest_ids_write(out, "offline", row->offline);
+    rest_json_int(out, "min_insync_replicas", row->min_isr);
+    if (partition != NULL) write_local(out, &state);
+    else write_unknown(out);
+    if (row->adding.count + row->removing.count > 0) {
+        rest_json_open(out, "reassignment", '{');
+        rest_ids_write(out, "adding", row->adding);
+        rest_ids_write(out, "removing", row->removing);
+        rest_json_close(out, '}');
+    } else {
+        rest_json_null(out, "reassignment");
+    }
+    rest_topic_config_each(call, view, topic, write_unclean, out);
+    write_replicas(out, row, partition == NULL ? NULL : &state, broker_node_id(call->broker));
+    rest_json_close(out, '}');
+    broker_partition_put(partition);
+}
+
+/* ---- finding */
+
+bool rest_topic_find(struct rest_call *call, const struct broker_view *view, struct broker_view_topic *out)
+{
+    const struct ot_str name = rest_param(call, 0);
+    if (broker_view_topic(view, name, out)) return true;
+    rest_problem_more(call, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, NULL, "GET /v1/topics", "there is no topic '%.*s'", (int)OT_MIN(name.bytes, 249u), name.data);
+    return false;
+}
+
+bool rest_partition_find(struct rest_call *call, const struct broker_view *view, struct broker_view_topic *topic, int32_t *index_out)
+{
+    int64_t index = 0;
+    if (!rest_param_int(call, 1, "partition", 0, INT32_MAX, &index) || !rest_topic_find(call, view, topic)) return false;
+    *index_out = (int32_t)index;
+    if (index < topic->partition_count) return true;
+    rest_problem(call, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, "topic '%.*s' has partitions 0 to %d", (int)topic->name.bytes, topic->name.data, topic->partition_count - 1);
+    return false;
+}
+
+/* ---- configs */
+
+void rest_topic_config_each(struct rest_call *call, const struct broker_view *view, const struct broker_view_topic *topic,
+    void (*each)(void *arg, const struct broker_config_value *value), void *arg)
+{
+    const char *const *keys = NULL, *const *values = NULL;
+    SCRATCH(arena);
+    const uint32_t count = broker_view_topic_configs(view, &topic->id, &arena, &keys, &values);
+    broker_topic_config_describe(broker_config_store(call->broker), keys, values, count, each, arg);
+    ot_arena_free(&arena);
+}
+
+const char *rest_config_source_name(enum broker_config_source source)
+{
+    static const char *const names[] = { "built_in", "file", "environment", "flag", "cluster_default", "broker_dynamic", "topic" };
+    return names[source];
+}
+
+const char *rest_config_type_name(enum broker_config_type type)
+{
+    static const char *const names[] = { "boolean", "int", "long", "double", "string", "list", "string", "password" };
+    return names[type];
+}
+
+void rest_config_write(struct rest_json *out, const struct broker_config_value *value)
+{
+    rest_json_open(out, NULL, '{');
+    rest_json_text(out, "name", value->row->key);
+    rest_json_text(out, "value", value->value);
+    rest_json_text(out, "type", rest_config_type_name(value->row->type));
+    rest_json_text(out, "source", rest_config_source_name(value->source));
+    rest_json_text(out, "origin", value->origin != NULL && value->origin[0] != 0 ? value->origin : NULL);
+    rest_json_bool(out, "read_only", value->row->change == BROKER_CONFIG_RESTART);
+    rest_json_bool(out, "sensitive", value->row->sensitive);
+    rest_json_bool(out, "honoured", value->row->honoured);
+    rest_json_open(out, "synonyms", '[');
+    for (uint32_t i = 0; i < value->synonym_count; i++) {
+        rest_json_open(out, NULL, '{');
+        rest_json_text(out, "source", rest_config_source_name(value->synonyms[i].source));
+        rest_json_text(out, "name", value->synonyms[i].name);
+        rest_json_text(out, "value", value->row->sensitive ? NULL : value->synonyms[i].value);
+        rest_json_close(out, '}');
+    }
+    rest_json_close(out, ']');
+    rest_json_close(out, '}');
+}
+
+/* ---- changes */
+
+static void changed(struct broker_call *broker_call)
+{
+    struct rest_change *change = OT_CONTAINER(broker_call, struct rest_change, admin.call);
+    struct rest_call *call = change->call;
+    const struct broker_admin_item *item = &change->item;
+    if (item->error == OT_OK) {
+        rest_wrote(call, item->version_out);
+        change->then(change);
+    } else {
+        char text[BROKER_TEXT_MAX];
+        snprintf(text, sizeof(text), "%s", item->text[0] != 0 ? item->text : ot_err_text(item->error));
+        rest_problem(call, item->error, "%s", text);
+    }
+}
+
+struct rest_change *rest_change_new(struct rest_call *call, enum broker_admin_kind kind, struct ot_str topic)
+{
+    struct rest_change *change = ot_arena_alloc(&call->arena, sizeof(*change));
+    if (change == NULL) {
+        rest_problem(call, OT_ERR_NO_MEMORY, "no memory for the request");
+        return NULL;
+    }
+    change->call = call;
+    change->item = (struct broker_admin_item){ .kind = kind, .topic = topic, .partition_count = -1, .replication_factor = -1, .if_version = -1, .broker_id = -1,
+        .validate_only = rest_validate_only(call) };
+    return change;
+}
+
+void rest_change_start(struct rest_change *change, void (*then)(struct rest_change *change))
+{
+    struct rest_call *call = change->call;
+    change->then = then;
+    change->admin = (struct broker_admin){ .call = { .home = call->home, .done = changed }, .timeout_ms = (int32_t)call->timeout_ms, .items = &change->item, .item_count = 1 };
+    broker_admin(call->broker, &change->admin);
+}

@@ -1,0 +1,54 @@
+/* What several handlers tell about topics, partitions and configs, from one view. Private to rest/. */
+#ifndef OT_REST_TOPIC_VIEW_H
+#define OT_REST_TOPIC_VIEW_H
+
+#include "rest/call.h"
+
+struct rest_topic_sum {
+    int32_t offline, under_replicated, under_min_isr, at_min_isr, not_preferred, osr_replicas, replication_factor;
+    int64_t size_bytes, records_estimate;      /* of what lies on this broker */
+};
+enum rest_partition_flags { REST_PART_OFFLINE = 1, REST_PART_UNDER_MIN_ISR = 2, REST_PART_UNDER_REPLICATED = 4, REST_PART_AT_MIN_ISR = 8, REST_PART_NOT_PREFERRED = 16 };
+
+uint32_t rest_partition_flags(const struct broker_view_partition *row);
+const char *rest_partition_state_name(uint32_t flags);         /* "offline", "under_min_isr", "under_replicated", "online" */
+void rest_topic_sum(struct broker *broker, const struct broker_view *view, const struct broker_view_topic *topic, bool sizes, struct rest_topic_sum *out);
+const char *rest_topic_state_name(const struct rest_topic_sum *sum);
+
+/* One topic as a JSON object; effective: with the values that count. */
+void rest_topic_write(struct rest_call *call, const char *key, const struct broker_view *view, const struct broker_view_topic *topic, const struct rest_topic_sum *sum,
+    bool effective);
+void rest_partition_write(struct rest_call *call, const struct broker_view *view, const struct broker_view_topic *topic, const struct broker_view_partition *row);
+void rest_ids_write(struct rest_json *out, const char *key, struct broker_view_ids ids);
+void rest_osr_write(struct rest_json *out, const char *key, const struct broker_view_partition *row);
+
+/* The topic of the path's first parameter. False: answered 404. */
+bool rest_topic_find(struct rest_call *call, const struct broker_view *view, struct broker_view_topic *out);
+/* Topic and partition of the path. False: answered. */
+bool rest_partition_find(struct rest_call *call, const struct broker_view *view, struct broker_view_topic *topic, int32_t *index_out);
+
+/* Configs. each(arg, value) for every key of the topic. */
+void rest_topic_config_each(struct rest_call *call, const struct broker_view *view, const struct broker_view_topic *topic,
+    void (*each)(void *arg, const struct broker_config_value *value), void *arg);
+void rest_config_write(struct rest_json *out, const struct broker_config_value *value);
+const char *rest_config_source_name(enum broker_config_source source);
+const char *rest_config_type_name(enum broker_config_type type);
+
+/* Per topic rates of the sampler; false: not known yet. */
+bool rest_topic_rates(struct rest_call *call, struct ot_str topic, double *in_out, double *out_out);
+
+/* ---- changes ---- */
+struct rest_change {
+    struct broker_admin admin;
+    struct broker_admin_item item;
+    struct rest_call *call;
+    void (*then)(struct rest_change *change);  /* after success */
+};
+/* A change in the call's arena; NULL: answered. */
+struct rest_change *rest_change_new(struct rest_call *call, enum broker_admin_kind kind, struct ot_str topic);
+/* Config overrides from an object of texts and nulls into item. False: answered. */
+bool rest_configs_read(struct rest_call *call, json_t *object, struct broker_admin_item *item);
+/* Starts it; answers errors itself. */
+void rest_change_start(struct rest_change *change, void (*then)(struct rest_change *change));
+
+#endif
