@@ -31,7 +31,7 @@ class Load:
         self.topic, self.partition = topic, partition
         self.acknowledged, self.errors, self.sent = [], [], 0
         self.random = random.Random(SEED * 10 + partition)
-        self.ending = threading.Event()
+        self.left, self.ending = None, threading.Event()
         self.producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 2, "message.timeout.ms": 120000,
                                   "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "retry.backoff.ms": 20,
                                   "queue.buffering.max.messages": 2000, "compression.type": codec, "log_level": 0, "error_cb": self.told,
@@ -53,6 +53,7 @@ class Load:
         return len(self.acknowledged) >= count
 
     def run(self):
+        from confluent_kafka import KafkaException
         while not self.ending.is_set():
             for _ in range(20):
                 try:
@@ -61,6 +62,9 @@ class Load:
                     self.sent += 1
                 except BufferError:
                     break
+                except KafkaException as e:  # fatal: an idempotent producer gives up
+                    self.errors.append(str(e))
+                    return
             self.producer.poll(0.005)
         self.left = self.producer.flush(100)
 
@@ -173,6 +177,11 @@ def test_nothing_acknowledged_is_lost_by_kill_9(own_broker, name, codec):
             topics_survive(broker, name, kept, gone)
         for load in loads:
             load.end()
+        with broker.connect(timeout_s=30) as c:
+            logs = [stored(Admin(c), name, p) for p in SETTINGS]
+        for p, load in enumerate(loads):
+            lost = [(offset, number) for offset, number in load.acknowledged if logs[p].get(offset) != number]
+            assert not lost, f"partition {p}: {len(lost)} of {len(load.acknowledged)} acknowledged records lost, first {lost[0]}"
         ends = [max(offset for offset, _ in load.acknowledged) + 1 for load in loads]
         until(lambda: all(len(reader.seen[p]) >= ends[p] for p in SETTINGS), 60, "the reader at the end")
     finally:
@@ -181,11 +190,7 @@ def test_nothing_acknowledged_is_lost_by_kill_9(own_broker, name, codec):
         for one in [*loads, reader]:
             one.thread.join(130)
     reader.end()
-    with broker.connect(timeout_s=30) as c:
-        logs = [stored(Admin(c), name, p) for p in SETTINGS]
-    for p, load in enumerate(loads):
-        lost = [(offset, number) for offset, number in load.acknowledged if logs[p].get(offset) != number]
-        assert not lost, f"partition {p}: {len(lost)} of {len(load.acknowledged)} acknowledged records lost, first {lost[0]}"
+    for p in SETTINGS:
         vanished = [offset for offset, number in reader.seen[p].items() if logs[p].get(offset) != number]
         assert not vanished, f"partition {p}: {len(vanished)} records that a reader saw are gone, first offset {vanished[0]}"
     assert list(logs[IDEMPOTENT].values()) == list(range(loads[IDEMPOTENT].sent)), "not in order, once"
