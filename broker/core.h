@@ -109,8 +109,10 @@ void broker_partition_settle_end(struct broker_partition *partition);
 void broker_parts_complete(struct broker_produce_part *done);
 
 /* lane.c */
-/* Give the part its offset and queue it. On an error the part is filled in and not queued (false). */
-bool broker_lane_put(struct broker_partition *partition, struct broker_produce_part *part, int64_t wall_ms);
+/* Give the part its offset and queue it. ANSWERED: the part is filled in (an error, or a duplicate) and not queued. RUN_HERE: the caller runs the lane's task
+ * (partition->lane_task) once it has let the mutex go: the write is a copy into resident mapped pages and cannot block. */
+enum broker_lane_fate { BROKER_LANE_ANSWERED, BROKER_LANE_QUEUED, BROKER_LANE_RUN_HERE };
+enum broker_lane_fate broker_lane_put(struct broker_partition *partition, struct broker_produce_part *part, int64_t wall_ms);
 void broker_lane_run(struct ot_task *task);            /* on io_exec */
 bool broker_part_stop_waiting(struct broker_produce_part *part);      /* takes the mutex; false: it does not wait (any more) */
 /* flush.c */

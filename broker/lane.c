@@ -59,7 +59,7 @@ bool broker_part_stop_waiting(struct broker_produce_part *part)
 }
 
 /* A repeated batch is answered as its original, and no earlier than that. */
-static bool put_duplicate(struct broker_partition *partition, struct broker_produce_part *part, const struct eng_producer_check *check)
+static enum broker_lane_fate put_duplicate(struct broker_partition *partition, struct broker_produce_part *part, const struct eng_producer_check *check)
 {
     part->base_offset = check->duplicate_base_offset;
     part->append_time_ms = part->append_time_ms >= 0 ? check->duplicate_timestamp_ms : -1;
@@ -67,13 +67,13 @@ static bool put_duplicate(struct broker_partition *partition, struct broker_prod
     if (part->call->acks == -1 && check->duplicate_last_offset >= atomic_load(&partition->high_watermark)) {
         wait_put(partition, part, check->duplicate_last_offset + 1, false);
         if (broker_partition_durability(partition) != BROKER_DURABILITY_REPLICATED) broker_flush_ask(partition);
-        return true;
+        return BROKER_LANE_QUEUED;
     }
     if (part->call->acks == 1 && !written) {
         wait_put(partition, part, check->duplicate_last_offset + 1, true);
-        return true;
+        return BROKER_LANE_QUEUED;
     }
-    return false;                              /* OK at once */
+    return BROKER_LANE_ANSWERED;               /* OK at once */
 }
 
 static bool may_append(struct broker_partition *partition, struct broker_produce_part *part)
@@ -95,19 +95,19 @@ static bool may_append(struct broker_partition *partition, struct broker_produce
     return false;
 }
 
-bool broker_lane_put(struct broker_partition *partition, struct broker_produce_part *part, int64_t wall_ms)
+enum broker_lane_fate broker_lane_put(struct broker_partition *partition, struct broker_produce_part *part, int64_t wall_ms)
 {
     struct eng_batch_info *info = &part->verdict.info;
     struct eng_producers *producers;
     struct eng_producer_check check;
-    if (!may_append(partition, part)) return false;
+    if (!may_append(partition, part)) return BROKER_LANE_ANSWERED;
     producers = eng_log_producers(partition->log);
     part->log_start_offset = eng_log_start_offset(partition->log);
     if (info->producer_id >= 0) {
         eng_producers_check(producers, info, &part->marker, part->call->origin, part->call->transaction_version, &check);
         if (check.error != OT_OK) {
             fail_part(part, check.error, check.text);
-            return false;
+            return BROKER_LANE_ANSWERED;
         }
         if (check.duplicate) return put_duplicate(partition, part, &check);
     }
@@ -118,7 +118,7 @@ bool broker_lane_put(struct broker_partition *partition, struct broker_produce_p
         enum ot_err err = eng_producers_pend(producers, &stored, base_offset, last_offset, &part->marker, wall_ms);
         if (err != OT_OK) {
             fail_part(part, err, "no room to remember another producer");
-            return false;
+            return BROKER_LANE_ANSWERED;
         }
     }
     eng_batch_stamp(part->records, base_offset, partition->leader_epoch);
@@ -137,9 +137,10 @@ bool broker_lane_put(struct broker_partition *partition, struct broker_produce_p
         partition->lane_busy = true;
         broker_partition_ref(partition);
         atomic_fetch_add_explicit(&partition->core->work_open, 1, memory_order_relaxed);
+        if (eng_log_append_inline(partition->log, &part->append)) return BROKER_LANE_RUN_HERE;
         ot_exec_post(partition->core->io_exec, &partition->lane_task);
     }
-    return true;
+    return BROKER_LANE_QUEUED;
 }
 
 /* ---- the high watermark ---- */

@@ -179,9 +179,10 @@ static bool enqueue(struct broker_produce_part *part)
     part->marker = (struct eng_marker){ 0 };
     if (info->control) eng_batch_marker(part->records, info, &part->marker);
     pthread_mutex_lock(&partition->mutex);
-    bool queued = broker_lane_put(partition, part, wall_ms);
+    enum broker_lane_fate fate = broker_lane_put(partition, part, wall_ms);
     pthread_mutex_unlock(&partition->mutex);
-    return queued;
+    if (fate == BROKER_LANE_RUN_HERE) broker_lane_run(&partition->lane_task);      /* it holds a reference of its own */
+    return fate != BROKER_LANE_ANSWERED;
 }
 
 static void deep_run(struct ot_task *task)

@@ -86,6 +86,9 @@ static void let_go(struct sim_world *world)
 {
     if (world->core != NULL) {
         atomic_store(&world->core->stopping, true);
+        sim_world_drain(world);
+        ot_exec_timer_cancel(world->background, &world->core->tick);      /* a crash asks nobody; after a stop it is not armed */
+        atomic_store(&world->core->ticking, false);
         broker_core_free(world->core);
         free(world->core);
     }
