@@ -71,14 +71,14 @@ static void produced(struct broker_call *call)
         batch->fate = batch->acks == 0 ? SIM_UNKNOWN : SIM_ACKED;
         batch->offset = ask->part.base_offset;
         if (batch->acks != 0) {
-            world->acked++;
+            world->totals.acked++;
             promise(world, batch);
         }
     } else {
         batch->fate = batch->producer >= 0 ? SIM_UNKNOWN : SIM_REFUSED;
         /* with acks=all a storage error may come after the append, while it waited for the disk */
         batch->certain_refusal = batch->producer < 0 && (batch->acks != -1 || ask->part.error == OT_ERR_NO_SPACE);
-        world->refused++;
+        world->totals.refused++;
         SIM_CHECK(world, ask->part.error != OT_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER || world->producers[batch->producer].stuck[batch->partition] > 0,
             "batch %u of producer %d, sequence %d: %s", ask->id, batch->producer, batch->sequence, ask->part.text);
         SIM_CHECK(world, ask->part.error == OT_ERR_NO_SPACE || ask->part.error == OT_ERR_KAFKA_STORAGE_ERROR || ask->part.error == OT_ERR_NOT_LEADER_OR_FOLLOWER

@@ -1,4 +1,5 @@
 #include "disk.h"
+#include "mutations.h"
 #include "base/map.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 
 struct inode {
     uint32_t links, opens, maps;
-    bool is_dir, locked;
+    bool is_dir, locked, short_written;
     uint8_t *seen, *platter;           /* INODE_BYTES_MAX each, reserved */
     uint64_t seen_bytes, platter_bytes, reserved_bytes;
     int64_t modified_ms, platter_modified_ms;
@@ -202,12 +203,14 @@ static enum ot_err sim_pwritev(struct ot_io *io, int fd, const struct iovec *iov
     for (int i = 0; i < iov_count; i++) total += iov[i].iov_len;
     if (!power(disk) || chance(disk, disk->faults.write_error)) return OT_ERR_IO;
     OT_ASSERT(disk->handles[fd].writable);
-    if (chance(disk, disk->faults.short_write) && total > 1) total = 1 + ot_rng_below(&disk->rng, total - 1);
+    inode->short_written = false;
+    if (chance(disk, disk->faults.short_write) && total > 1) inode->short_written = true, total = 1 + ot_rng_below(&disk->rng, total - 1);
     OT_ASSERT(pos + total <= INODE_BYTES_MAX);
     if (!room(disk, inode, pos + total)) {
         uint64_t fits = total;                             /* a full disk takes what fits, by blocks */
         while (fits > 0 && !room(disk, inode, pos + fits)) fits = fits > BLOCK ? fits - BLOCK : 0;
         if (fits == 0) return OT_ERR_NO_SPACE;
+        inode->short_written = true;
         total = fits;
     }
     for (int i = 0; i < iov_count && done < total; i++) {
@@ -243,6 +246,15 @@ static void settle(struct inode *inode)
     inode->platter_modified_ms = inode->modified_ms;
 }
 
+/* Seeded bugs: steps that the code under test left out. */
+static bool lies(const struct sim_disk *disk, int fd)
+{
+    const char *path = disk->handles[fd].path;
+    size_t length = strlen(path);
+    if (sim_mutation == SIM_BUG_ACK_BEFORE_FLUSH) return length > 4 && strcmp(path + length - 4, ".log") == 0;
+    return sim_mutation == SIM_BUG_NO_EPOCH_SYNC && strstr(path, "leader-epoch-checkpoint") != NULL;
+}
+
 static enum ot_err sim_fdatasync(struct ot_io *io, int fd)
 {
     struct sim_disk *disk = disk_of(io);
@@ -251,7 +263,7 @@ static enum ot_err sim_fdatasync(struct ot_io *io, int fd)
         disk->sync_failed = true;      /* the pages count as clean now and are not on the platter: a second sync would lie */
         return OT_ERR_IO;
     }
-    settle(of_fd(disk, fd));
+    if (!lies(disk, fd)) settle(of_fd(disk, fd));
     return OT_OK;
 }
 
@@ -259,6 +271,7 @@ static enum ot_err sim_sync_dir(struct ot_io *io, const char *path)
 {
     struct sim_disk *disk = disk_of(io);
     if (!power(disk) || chance(disk, disk->faults.sync_error)) return OT_ERR_IO;
+    if (sim_mutation == SIM_BUG_NO_DIR_SYNC) return OT_OK;
     struct dir_state *state = ot_map_get(&disk->changes, path, strlen(path));
     for (struct change *change; state != NULL && (change = pop(state)) != NULL; change_free(change)) apply(disk, change);
     return OT_OK;
@@ -270,6 +283,7 @@ static enum ot_err sim_truncate(struct ot_io *io, int fd, uint64_t bytes)
     struct inode *inode = of_fd(disk, fd);
     if (!power(disk) || chance(disk, disk->faults.write_error)) return OT_ERR_IO;
     OT_ASSERT(bytes <= INODE_BYTES_MAX);
+    if (sim_mutation == SIM_BUG_NO_CUT_BACK && inode->short_written) return OT_OK;
     if (bytes > inode->seen_bytes && !room(disk, inode, bytes)) return OT_ERR_NO_SPACE;
     if (bytes < inode->seen_bytes) memset(inode->seen + bytes, 0, inode->seen_bytes - bytes);
     inode->seen_bytes = bytes;

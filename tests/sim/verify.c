@@ -33,7 +33,7 @@ static void check_batch(struct scan *scan, const uint8_t *data, const struct eng
         SIM_CHECK(world, sscanf(key, "%u/%u", &this_id, &this_index) == 2 && this_index == index && (id == 0 || id == this_id), "strange key %s", key);
         id = this_id;
         index++;
-        world->read_records++;
+        world->totals.records_read++;
     }
     SIM_CHECK(world, iter.err == OT_ERR_NOT_FOUND || iter.err == OT_OK, "batch at %lld: %s", (long long)info->base_offset, ot_err_name(iter.err));
     SIM_CHECK(world, id >= 1 && id <= world->batch_count, "batch at %lld has id %u", (long long)info->base_offset, id);

@@ -1,4 +1,5 @@
 #include "world.h"
+#include "broker/room.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@ void sim_fail(const struct sim_world *world, const char *fact, const char *file,
     va_start(list, format);
     vprintf(format, list);
     va_end(list);
-    printf("\n  class %s, io %s, %llu crashes, step %llu\n", world->durability, world->append_io, (unsigned long long)world->crashes,
+    printf("\n  class %s, io %s, %llu crashes, step %llu\n", world->durability, world->append_io, (unsigned long long)world->totals.crashes,
         (unsigned long long)(world->sched == NULL ? 0 : sim_sched_steps(world->sched)));
     exit(1);
 }
@@ -66,7 +67,11 @@ static bool try_open(struct sim_world *world)
         .background_exec = world->background, .coord_exec = world->background, .decode_pool = world->decoding };
     uint32_t bad_dir = 0;
     if (eng_store_open(setup.io, &store_config, &world->store, &bad_dir) != OT_OK) return false;
-    world->core = calloc(1, 4096 + sizeof(*world->core));      /* room for what broker.c puts behind it */
+    struct broker *broker = calloc(1, sizeof(*broker));        /* of the coordinator's half only the setup is there */
+    OT_ASSERT(broker != NULL);
+    broker->setup = setup;
+    broker->node_id = 1;
+    world->core = &broker->core;
     world->core->nap = nap;
     world->core->nap_arg = world;
     bool good = true;
@@ -109,9 +114,20 @@ void sim_world_open(struct sim_world *world)
     (void)faults;
 }
 
-void sim_world_stop(struct sim_world *world)
+/* Timeouts and long polls end; nothing new begins. */
+static void run_out(struct sim_world *world)
 {
     sim_world_drain(world);
+    for (int i = 0; world->calls_open > 0 && i < 1000; i++) {
+        (void)sim_sched_skip(world->sched, 50000);
+        sim_world_drain(world);
+    }
+    SIM_CHECK(world, world->calls_open == 0, "%u calls were never answered", world->calls_open);
+}
+
+void sim_world_stop(struct sim_world *world)
+{
+    run_out(world);
     bool flushed = broker_core_stop(world->core, 8000);
     sim_world_drain(world);
     SIM_CHECK(world, flushed || world->offline_seen || world->faults_on, "a clean stop did not flush");
@@ -119,17 +135,15 @@ void sim_world_stop(struct sim_world *world)
         for (uint32_t dir = 0; dir < 2; dir++)
             if (!eng_store_dir_offline(world->store, dir)) ot_ignore(eng_store_leave_clean(world->store, dir, 1), "no marker: the next start scans");
     let_go(world);
-    SIM_CHECK(world, world->calls_open == 0, "%u calls were never answered", world->calls_open);
     sim_disk_crash_process(world->disk);
 }
 
 void sim_world_crash(struct sim_world *world, bool machine)
 {
     sim_disk_power_off_after(world->disk, 0);
-    sim_world_drain(world);
+    run_out(world);
     let_go(world);
-    SIM_CHECK(world, world->calls_open == 0, "%u calls were never answered", world->calls_open);
     if (machine) sim_disk_crash_machine(world->disk);
     else sim_disk_crash_process(world->disk);
-    world->crashes++;
+    world->totals.crashes++;
 }

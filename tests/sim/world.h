@@ -4,6 +4,7 @@
 
 #include "broker/core.h"
 #include "disk.h"
+#include "run.h"
 #include "sched.h"
 
 #define SIM_PARTITIONS 3
@@ -46,7 +47,7 @@ struct sim_world {
     uint32_t calls_open, opens_pending;
     const char *durability, *append_io;
     bool verbose, offline_seen, faults_on;
-    uint64_t acked, refused, crashes, read_records;
+    struct sim_totals totals;
     uint64_t trace;                    /* hash of what happened: equal for equal seeds */
 };
 
