@@ -17,6 +17,7 @@
 #define EVENTS_PER_TURN 256
 #define TASK_ROUNDS_MAX 16     /* then events get their turn */
 #define WAKE_SLOT 0u
+#define TIMERS_AT_START 1024u
 
 /* epoll's data names a slot and the slot's generation, not a pointer: an event fetched for a descriptor that a callback of the same turn
  * removed finds another generation and is dropped. */
@@ -107,6 +108,14 @@ static void loop_run_timers(struct ot_loop *loop)
     }
 }
 
+/* Arming cannot fail, so there is always room for as many timers again as are armed: made between turns, where no memory means to try again later. */
+static void loop_timers_room(struct ot_loop *loop)
+{
+    if (loop->timers.count <= loop->timers.cap / 2) return;
+    const enum ot_err err = ot_timer_heap_reserve(&loop->timers, loop->timers.cap * 2);
+    ot_ignore(err, "the next turn tries again; half the heap is free");
+}
+
 static int loop_timeout_ms(struct ot_loop *loop)
 {
     struct ot_timer *timer = ot_timer_heap_first(&loop->timers);
@@ -161,6 +170,7 @@ static void *loop_main(void *arg)
         for (int i = 0; i < count; i++) loop_dispatch(loop, &events[i]);
         for (int round = 0; round < TASK_ROUNDS_MAX && loop_run_tasks(loop); round++) {}
         loop_run_timers(loop);
+        loop_timers_room(loop);
         if (atomic_load(&loop->stopping) && atomic_load(&loop->posted) == NULL) return NULL;
     }
 }
@@ -190,6 +200,8 @@ enum ot_err ot_loop_start(const char *name, struct ot_loop **out)
         err = OT_ERR_NO_MEMORY;
         goto fail;
     }
+    if ((err = ot_timer_heap_reserve(&loop->timers, TIMERS_AT_START)) != OT_OK) goto fail;
+    err = OT_ERR_IO;
     struct epoll_event event = { .events = EPOLLIN, .data.u64 = WAKE_SLOT };
     if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, loop->wake_fd, &event) != 0) goto fail;
     atomic_store(&loop->asked_us, ot_clock_boot_us());

@@ -5,7 +5,9 @@
 #include <string.h>
 
 struct fake_broker fake;
-struct fake_pin { struct ot_pin pin; bool released; };
+struct fake_pin { struct ot_pin pin; struct fake_pin *next; bool released; };
+static struct fake_pin *pins_free;         /* used again, so that a fetch allocates nothing here either */
+static pthread_mutex_t pins_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 struct broker *fake_pointer(void) { return (struct broker *)(void *)&fake; }
 
@@ -36,9 +38,20 @@ void fake_init(void)
     fake_topic("__in", 2)->internal = true;
 }
 
+static struct fake_pin *pin_take(void)
+{
+    pthread_mutex_lock(&pins_mutex);
+    struct fake_pin *pin = pins_free;
+    if (pin != NULL) pins_free = pin->next;
+    pthread_mutex_unlock(&pins_mutex);
+    if (pin == NULL) pin = calloc(1, sizeof *pin);
+    return pin;
+}
+
 void fake_free(void)
 {
     ot_exec_pool_stop(fake.pool);
+    while (pins_free != NULL) free(pin_take());
     broker_config_store_free(fake.config);
     pthread_mutex_destroy(&fake.mutex);
 }
@@ -169,14 +182,21 @@ static void pin_release(struct ot_pin *pin)
     if (mine->released) abort();
     mine->released = true;
     atomic_fetch_sub(&fake.pins_out, 1);
-    free(mine);
+    pthread_mutex_lock(&pins_mutex);
+    mine->next = pins_free;
+    pins_free = mine;
+    pthread_mutex_unlock(&pins_mutex);
 }
 
 static void row_read(struct broker_fetch_row *row)
 {
-    struct fake_pin *pin = calloc(1, sizeof *pin);
-    if (pin == NULL) abort();
+    struct fake_pin *pin = pin_take();
+    if (pin == NULL) {
+        row->error = OT_ERR_UNKNOWN_SERVER_ERROR;
+        return;
+    }
     pin->pin.release = pin_release;
+    pin->released = false;
     atomic_fetch_add(&fake.pins_out, 1);
     const uint32_t first = fake.fetch_bytes / 3;       /* over two segments */
     row->read.pin = &pin->pin;
