@@ -45,7 +45,7 @@ struct broker_core {
     struct broker_decoder { struct broker_decoder *next; struct eng_decode *decode; struct eng_encode *encode; } *decoders;
 
     _Atomic int dir_space[BROKER_DIRS_MAX];
-    _Atomic uint64_t dir_free_bytes[BROKER_DIRS_MAX];
+    _Atomic uint64_t dir_free_bytes[BROKER_DIRS_MAX], dir_appended_bytes[BROKER_DIRS_MAX];     /* at the last look; appended since */
 
     /* found on disk at start: "topic\0partition" -> struct broker_found *; and names whose old folder is not yet out of the way; both guarded by the registry */
     struct ot_map found, dying;
@@ -130,6 +130,7 @@ void broker_topic_put(struct broker_topic *topic);
 struct broker_decoder *broker_decoder_take(struct broker_core *core);
 void broker_decoder_give(struct broker_core *core, struct broker_decoder *decoder);
 /* space.c */
+bool broker_space_refuses(struct broker_core *core, uint32_t dir);      /* any thread, cheap */
 void broker_space_check(struct broker_core *core);     /* may block: background thread */
 /* checkpoints.c */
 struct broker_found { uint32_t dir; bool folder; int64_t offsets[3]; /* by enum eng_checkpoint; -1 unknown */ };

@@ -233,6 +233,7 @@ static void leave(struct broker_partition *partition, uint32_t count, struct bro
         struct broker_produce_part *part = partition->queue_first;
         partition->queue_first = part->next;
         if (partition->queue_first == NULL) partition->queue_last = NULL;
+        atomic_fetch_add_explicit(&partition->core->dir_appended_bytes[partition->store_dir], part->append.bytes, memory_order_relaxed);
         ot_series_add(partition->topic->series.bytes_in, part->append.bytes);
         ot_series_add(partition->topic->series.records_in, (uint64_t)part->verdict.info.record_count);
         if (part->call->acks == -1) wait_put(partition, part, part->append.last_offset + 1, false);

@@ -12,6 +12,16 @@ static enum broker_dir_space judge(const struct broker_config *config, uint64_t 
     return free_bytes <= warn ? BROKER_SPACE_WARN : BROKER_SPACE_OK;
 }
 
+/* A fast writer must not run through the reserve between two looks: what was appended since counts. */
+bool broker_space_refuses(struct broker_core *core, uint32_t dir)
+{
+    if (atomic_load_explicit(&core->dir_space[dir], memory_order_relaxed) == BROKER_SPACE_REFUSE) return true;
+    uint64_t free_bytes = atomic_load_explicit(&core->dir_free_bytes[dir], memory_order_relaxed);
+    uint64_t appended = atomic_load_explicit(&core->dir_appended_bytes[dir], memory_order_relaxed);
+    uint64_t refuse = (uint64_t)broker_config_current(core->config)->ottla_disk_free_refuse_bytes;
+    return free_bytes > 0 && appended > 0 && free_bytes <= refuse + appended;
+}
+
 void broker_space_check(struct broker_core *core)
 {
     static const char *const words[] = { "ok", "low", "refusing" };
@@ -19,6 +29,7 @@ void broker_space_check(struct broker_core *core)
     for (uint32_t dir = 0; dir < eng_store_dir_count(core->store) && dir < BROKER_DIRS_MAX; dir++) {
         struct ot_io_space space;
         if (eng_store_dir_offline(core->store, dir)) continue;
+        atomic_store(&core->dir_appended_bytes[dir], 0);       /* before the look: what comes between counts twice, never not at all */
         if (core->io->ops->space(core->io, eng_store_dir_path(core->store, dir), &space) != OT_OK) continue;
         enum broker_dir_space before = (enum broker_dir_space)atomic_load(&core->dir_space[dir]);
         enum broker_dir_space now = judge(config, space.free_bytes, before);
