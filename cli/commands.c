@@ -1,10 +1,13 @@
 /* The table. One row per command; tests hold the reference in docs/cli.md against it. */
+#include "cli/api.h"
 #include "cli/command.h"
+#include "cli/config.h"
 #include "cli/consume.h"
 #include "cli/log_files.h"
 #include "cli/produce.h"
 #include "cli/shared.h"
 #include "cli/table.h"
+#include "cli/topic.h"
 #include "cli/server.h"
 #include "cli/version.h"
 
@@ -16,6 +19,22 @@ const struct cli_flag cli_common_flags[] = {
 const struct cli_command cli_commands[] = {
     { "server", NULL, NULL, "run a broker", "  ottla server\n  ottla server --data /var/lib/ottla --set num.partitions=3\n  ottla server --config /etc/ottla/server.properties --check",
         cli_server_flags, cli_server_run },
+    { "topic", "list", NULL, "the topics", "  ottla topic list\n  ottla topic list --state under_replicated -o name", cli_topic_list_flags, cli_topic_list_run, cli_api_flags },
+    { "topic", "describe", "<topic>", "one topic and its partitions", "  ottla topic describe orders", cli_no_flags, cli_topic_describe_run, cli_api_flags },
+    { "topic", "create", "<topic>", "make a topic",
+        "  ottla topic create orders --partitions 3\n  ottla topic create orders --partitions 6 --replication-factor 3 --config min.insync.replicas=2 --config retention.ms=86400000",
+        cli_topic_create_flags, cli_topic_create_run, cli_api_flags },
+    { "topic", "delete", "<topic>...", "delete topics with their records", "  ottla topic delete orders\n  ottla topic delete orders --yes", cli_no_flags, cli_topic_delete_run, cli_api_flags },
+    { "topic", "grow", "<topic>", "more partitions (keys go elsewhere from then on)", "  ottla topic grow orders --partitions 12", cli_topic_grow_flags, cli_topic_grow_run, cli_api_flags },
+    { "topic", "offsets", "<topic>", "where the partitions begin and end, or the offset of a time",
+        "  ottla topic offsets orders\n  ottla topic offsets orders --at 2026-05-01T00:00:00Z", cli_topic_offsets_flags, cli_topic_offsets_run, cli_api_flags },
+    { "topic", "trim", "<topic>", "delete the oldest records",
+        "  ottla topic trim orders --before-offset 1000 --partition 0 --dry-run\n  ottla topic trim orders --before-offset -1 --yes", cli_topic_trim_flags, cli_topic_trim_run, cli_api_flags },
+    { "topic", "isr", "<topic>", "who holds the partitions and who is in sync", "  ottla topic isr orders", cli_no_flags, cli_topic_isr_run, cli_api_flags },
+    { "config", "get", "[key]...", "what a topic or broker runs with, and where each value comes from",
+        "  ottla config get --topic orders\n  ottla config get --topic orders retention.ms\n  ottla config get --broker 1 --all", cli_config_get_flags, cli_config_get_run, cli_api_flags },
+    { "config", "set", "<key=value>...", "override keys of a topic", "  ottla config set --topic orders retention.ms=86400000", cli_config_set_flags, cli_config_set_run, cli_api_flags },
+    { "config", "unset", "<key>...", "inherit keys again", "  ottla config unset --topic orders retention.ms", cli_config_set_flags, cli_config_unset_run, cli_api_flags },
     { "produce", NULL, "<topic> [file]...", "records from files, pipes and the terminal into a topic",
         "  echo hello | ottla produce orders\n  ottla produce orders -k id-1 <<< '{\"id\":1}'\n  ottla produce orders --format '%k\\t%v\\n' -z zstd < orders.tsv\n"
         "  ottla consume orders --from earliest --until end -o ndjson | ottla produce copy --format ndjson",
