@@ -206,7 +206,9 @@ static void apply(struct broker_coordinator *c, const struct coord_out *out)
 static void carry_out(struct broker_coordinator *c, const struct coord_out *out)
 {
     switch (out->kind) {
-    case COORD_STORE: job_add(c, &(struct job){ .kind = JOB_RECORD, .token = out->token, .sync = out->sync, .record = *out->record }); break;
+    case COORD_STORE:                          /* what need not be synced is so all the same, at leisure: then nobody waits for it later */
+        job_add(c, &(struct job){ .kind = JOB_RECORD, .token = out->token, .sync = true, .record = *out->record });
+        break;
     case COORD_SNAPSHOT: snapshot_start(c, out->token); break;
     case COORD_APPLY: apply(c, out); break;
     case COORD_ROLE: c->setup.hooks.leading(c->setup.hooks.arg, out->stamp.term); break;

@@ -4,7 +4,7 @@
  *   | 24 u64 hash of the record before | 32 payload (coordinator/record.h)
  * meta.term is two such records (magic OTT1), at 0 and at 4096, written and synced one after the other.
  *
- * Why recovery works: a record is acknowledged only after its sync. So of the last one written, any part may be missing, and nobody was told of it; every record
+ * Why recovery works: a record is acknowledged only after its sync, and none is begun before the one in front of it is synced. So of the last one written, any part may be missing, and nobody was told of it; every record
  * before it is whole or the disk has lost something. A bad record with a good one anywhere behind it is such a loss; the last one bad may be either
  * (torn, or rotten after it was acknowledged), which is what `unsure` says. The old content of a block never passes for a new record, for the sequence and the
  * hash of the record before are in its frame. */
@@ -126,11 +126,13 @@ static enum ot_err make_files(struct broker_journal *journal)
     return io->ops->open(io, path, OT_IO_WRITE | OT_IO_CREATE | OT_IO_TRUNCATE, &journal->fd);
 }
 
-static enum ot_err sync_names(struct broker_journal *journal)      /* of the new file and of the folder it lies in */
+enum ot_err journal_sync_names(struct broker_journal *journal)
 {
     char parent[PATH_BYTES];
+    const char *end = strrchr(journal->dir, '/');
     enum ot_err err = journal->io->ops->sync_dir(journal->io, journal->dir);
-    if (err == OT_OK && (err = journal_path(parent, journal->dir, "..")) == OT_OK) {
+    if (err == OT_OK) {
+        snprintf(parent, sizeof parent, "%.*s", end == NULL ? 1 : OT_MAX((int)(end - journal->dir), 1), end == NULL ? "." : journal->dir);
         err = journal->io->ops->sync_dir(journal->io, parent);
     }
     return err;
@@ -174,16 +176,21 @@ enum ot_err broker_journal_write(struct broker_journal *journal, const struct co
         return err;
     }
     uint64_t bytes = frame_blocks(frame.payload_bytes);
+    if (journal->unsynced && journal->io->ops->fdatasync(journal->io, journal->fd) != OT_OK) {     /* at most one record at the end may be torn */
+        return broken(journal);
+    }
+    journal->unsynced = false;
     if ((err = write_blocks(journal, bytes)) != OT_OK) {
         return err == OT_ERR_NO_SPACE ? err : broken(journal);
     }
     if (sync && journal->io->ops->fdatasync(journal->io, journal->fd) != OT_OK) {
         return broken(journal);
     }
+    journal->unsynced = !sync;
     journal->end_pos += bytes;
     journal->sequence++;
     journal->chain_hash = frame_chain(journal->room, &frame);
-    return is_new && sync_names(journal) != OT_OK ? broken(journal) : OT_OK;
+    return is_new && journal_sync_names(journal) != OT_OK ? broken(journal) : OT_OK;
 }
 
 struct broker_journal_mark broker_journal_mark(const struct broker_journal *journal)

@@ -19,6 +19,7 @@ struct broker_journal {
     uint64_t end_pos;                          /* where the next record goes */
     uint64_t sequence, chain_hash;             /* of the next record */
     uint64_t term_sequence;
+    bool unsynced;                             /* the last record was written without a sync */
     bool broken;                               /* a sync failed: every later write is refused */
     uint8_t *room; size_t room_bytes;          /* for one record */
     void (*make_room)(void *arg); void *make_room_arg;     /* called once when the disk is full, before the record is given up; may be NULL */

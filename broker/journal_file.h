@@ -24,6 +24,8 @@ static inline uint64_t frame_blocks(uint64_t payload_bytes)
 OT_MUST_CHECK enum ot_err journal_path(char out[static PATH_BYTES], const char *dir, const char *name);
 /* Room for bytes, zeroed; old content is lost. */
 OT_MUST_CHECK enum ot_err journal_room(struct broker_journal *journal, size_t bytes);
+/* Sync the folder, and the one that it lies in: the files are found again after a crash. */
+OT_MUST_CHECK enum ot_err journal_sync_names(struct broker_journal *journal);
 /* Load the snapshot that a record names into value (fresh). */
 OT_MUST_CHECK enum ot_err snapshot_load(struct ot_io *io, const char *dir, const struct coord_snapshot *snapshot, struct coord_value *value, char *text,
     size_t text_bytes);

@@ -80,7 +80,7 @@ static bool follows(const struct broker_journal *journal, const struct frame *fr
     return first || (frame->sequence == journal->sequence && frame->chain_hash == journal->chain_hash);
 }
 
-/* Is there a whole record anywhere behind pos? */
+/* Is there a whole record anywhere behind pos, younger than the one that should be at end_pos? (Older ones are what a failed write left.) */
 static bool any_good_behind(struct broker_journal *journal, uint64_t file_bytes, uint64_t pos, enum ot_err *err)
 {
     struct broker_journal probe = *journal;
@@ -88,7 +88,7 @@ static bool any_good_behind(struct broker_journal *journal, uint64_t file_bytes,
     bool found = false;
     *err = OT_OK;
     for (probe.end_pos = pos; !found && *err == OT_OK && probe.end_pos + BROKER_JOURNAL_BLOCK <= file_bytes; probe.end_pos += BROKER_JOURNAL_BLOCK) {
-        found = read_record(&probe, file_bytes, &frame, err);
+        found = read_record(&probe, file_bytes, &frame, err) && (journal->end_pos == 0 || frame.sequence > journal->sequence);
     }
     journal->room = probe.room;
     journal->room_bytes = probe.room_bytes;
@@ -198,6 +198,9 @@ enum ot_err broker_journal_open(struct broker_journal *journal, struct ot_io *io
         } else if (!has_term && !founding) {   /* while founding, the first TERM may be torn: nothing rests on it yet */
             err = corrupt(&words, dir_path, TERM_NAME, "no copy of the term is good: what this voter promised is not known");
         }
+    }
+    if (err == OT_OK && !image->blank) {       /* a process that died may have left names that no sync has seen: what is written from here on rests on them */
+        err = journal_sync_names(journal);
     }
     if (err == OT_OK && (image->committed.row_count > 0)) {
         char what[160];
