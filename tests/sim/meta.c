@@ -1,16 +1,19 @@
 /* The coordinator over its real journal on the simulated disk: random requests, snapshots under way, failing calls, power cuts at any call, restarts.
  *
- *   ottla_sim_meta [--seed N] [--seeds N] [--lives N] [--verbose]
+ *   ottla_sim_meta [--seed N] [--seeds N] [--lives N] [--verbose] [--lose-names (directory syncs do nothing: must be caught)]
  * After every restart the state is that of the last answered publication or of the one in flight, terms grow, topic ids and producer ids are
  * never given twice, and what the rows say of each other holds. A failing seed is printed and replays exactly. */
 #include "base/log.h"
 #include "base/map.h"
 #include "broker/journal.h"
 #include "disk.h"
+#include "mutations.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum sim_mutation sim_mutation;                /* the disk asks for it */
 
 #define DIR_PATH "/data/__ottla_meta"
 enum { ASKS = 6, NAMES = 40, HISTORY = 4096 };
@@ -295,8 +298,11 @@ int main(int count, char **words)
         } else if (strcmp(words[i], "--verbose") == 0) {
             verbose = true;
             continue;
+        } else if (strcmp(words[i], "--lose-names") == 0) {
+            sim_mutation = SIM_BUG_NO_DIR_SYNC;
+            continue;
         } else {
-            fprintf(stderr, "ottla_sim_meta [--seed N] [--seeds N] [--lives N] [--verbose]\n");
+            fprintf(stderr, "ottla_sim_meta [--seed N] [--seeds N] [--lives N] [--verbose] [--lose-names]\n");
             return 2;
         }
         i++;
