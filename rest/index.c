@@ -6,6 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void write_query(struct rest_json *out, const struct rest_route *route)
+{
+    const char *names[REST_ROUTE_QUERY_MAX];
+    char storage[512];
+    const uint32_t count = rest_route_query(route, names, storage);
+    rest_json_open(out, "query", '[');
+    for (uint32_t i = 0; i < count; i++) rest_json_text(out, NULL, names[i]);
+    rest_json_close(out, ']');
+}
+
 void rest_index_get(struct rest_call *call)
 {
     struct rest_json *out = &call->out;
@@ -22,6 +32,7 @@ void rest_index_get(struct rest_call *call)
         rest_json_text(out, "path", routes[i].pattern);
         rest_json_text(out, "operation", routes[i].operation);
         rest_json_text(out, "summary", routes[i].summary);
+        write_query(out, &routes[i]);
         rest_json_close(out, '}');
     }
     rest_json_close(out, ']');

@@ -19,7 +19,7 @@ static const struct rest_route routes[] = {
     { REST_GET, "/v1/brokers/{broker}/connections", "listConnections", rest_broker_connections, REST_LIST, NULL, "client connections" },
     { REST_GET, "/v1/brokers/{broker}/log-dirs", "listBrokerLogDirs", rest_broker_log_dirs, REST_LIST, NULL, "log directories of one broker" },
     { REST_GET, "/v1/log-dirs", "listLogDirs", rest_log_dirs, REST_LIST, NULL, "log directories" },
-    { REST_GET, "/v1/topics", "listTopics", rest_topics_list, REST_LIST | REST_META, "internal,state", "topics" },
+    { REST_GET, "/v1/topics", "listTopics", rest_topics_list, REST_LIST | REST_META, "internal,state,prefix,sort", "topics" },
     { REST_POST, "/v1/topics", "createTopic", rest_topic_create, REST_WRITE | REST_JSON_BODY | REST_DRY, NULL, "create a topic" },
     { REST_GET, "/v1/topics/id/{topic_id}", "getTopicById", rest_topic_get_by_id, REST_META, NULL, "one topic, by its id" },
     { REST_GET, TOPIC, "getTopic", rest_topic_get, REST_META, NULL, "one topic" },
@@ -42,9 +42,9 @@ static const struct rest_route routes[] = {
     { REST_GET, PARTITION "/records/{offset}/value", "getRecordValue", rest_record_value, REST_ANY_TYPE, "isolation", "its value as it is" },
     { REST_GET, PARTITION "/records/{offset}/key", "getRecordKey", rest_record_key, REST_ANY_TYPE, "isolation", "its key as it is" },
     { REST_POST, TOPIC "/records", "produce", rest_produce_topic, REST_WRITE | REST_RECORD_BODY, "key,partition,acks", "append records" },
-    { REST_GET, "/v1/config-schema", "getConfigSchema", rest_config_schema, REST_LIST, "scope", "every configuration key" },
+    { REST_GET, "/v1/config-schema", "getConfigSchema", rest_config_schema, REST_LIST, "scope,prefix", "every configuration key" },
     { REST_GET, "/v1/metrics", "getMetrics", rest_metrics_json, 0, "window", "current values" },
-    { REST_GET, "/v1/metrics/catalog", "getMetricsCatalog", rest_metrics_catalog, REST_LIST, NULL, "every metric" },
+    { REST_GET, "/v1/metrics/catalog", "getMetricsCatalog", rest_metrics_catalog, REST_LIST, "prefix", "every metric" },
     { REST_GET, "/v1/health/checks/{name}", "getHealthCheck", rest_health_check, 0, NULL, "one check, for alerting" },
     { REST_GET, "/metrics", "getPrometheus", rest_metrics_text, REST_ANY_TYPE, NULL, "Prometheus text 0.0.4" },
     { REST_GET, "/healthz", "getHealthz", rest_healthz, REST_PROBE, NULL, "is the process alive" },
@@ -149,7 +149,7 @@ uint32_t rest_route_query(const struct rest_route *route, const char *out[static
     char *at = storage;
     const char *end = storage + 512;
     uint32_t count = add_words(route->query, out, 0, &at, end);
-    if ((route->flags & REST_LIST) != 0) count = add_words("limit,page_token,prefix,sort,fields,format", out, count, &at, end);
+    if ((route->flags & REST_LIST) != 0) count = add_words("limit,page_token,fields,format", out, count, &at, end);
     if ((route->flags & REST_WRITE) != 0) count = add_words("timeout_ms", out, count, &at, end);
     if ((route->flags & REST_DRY) != 0) count = add_words("validate_only", out, count, &at, end);
     if ((route->flags & REST_META) != 0) count = add_words("min_metadata_offset,timeout_ms", out, count, &at, end);

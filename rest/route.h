@@ -9,7 +9,7 @@
 
 enum rest_method { REST_GET, REST_POST, REST_PUT, REST_PATCH, REST_DELETE, REST_METHODS };
 enum rest_route_flags {
-    REST_LIST = 1,             /* limit, page_token, sort, fields, prefix, format; ndjson, csv and table by Accept */
+    REST_LIST = 1,             /* limit, page_token, fields, format; ndjson, csv and table by Accept */
     REST_WRITE = 2,            /* changes something: same origin, audit line, timeout_ms */
     REST_JSON_BODY = 4,        /* a JSON object is required */
     REST_RECORD_BODY = 8,      /* JSON, text/plain, application/octet-stream or application/x-ndjson */

@@ -1,0 +1,147 @@
+"""openapi/ottla.yaml is what the server does: the same operations and parameters, and every example works."""
+import json
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+import yaml
+
+import harness
+from openapi_schema_validator import OAS30Validator
+from openapi_spec_validator import validate
+
+FILE = Path(__file__).resolve().parents[2] / "openapi" / "ottla.yaml"
+CONTRACT = yaml.safe_load(FILE.read_text())
+JSON = "application/json"
+FIRST, LAST = ["createTopic", "produce", "produceToPartition"], ["deleteTopicConfig", "deleteTopic"]
+
+
+def operations():
+    for path, item in CONTRACT["paths"].items():
+        for method, operation in item.items():
+            yield method.upper(), path, operation
+
+
+def parameters(operation):
+    for one in operation.get("parameters", []):
+        yield CONTRACT["components"]["parameters"][one["$ref"].rsplit("/", 1)[1]] if "$ref" in one else one
+
+
+def check(schema, value):
+    faults = sorted(OAS30Validator({"allOf": [schema], "components": CONTRACT["components"]}).iter_errors(value), key=str)
+    assert not faults, "\n".join(f"{list(f.absolute_path)}: {f.message}" for f in faults[:5])
+
+
+def test_the_contract_is_valid_openapi():
+    validate(CONTRACT)
+
+
+def test_the_json_copy_says_the_same():
+    assert json.loads((FILE.parent / "ottla.json").read_text()) == CONTRACT
+
+
+def test_the_contract_has_exactly_the_routes(broker):
+    _, _, body = harness.http(broker.rest + "/v1")
+    served = {(o["method"], o["path"], o["operation"]) for o in json.loads(body)["operations"]}
+    assert served == {(method, path, o["operationId"]) for method, path, o in operations()}
+
+
+def test_the_contract_has_exactly_the_query_parameters(broker):
+    _, _, body = harness.http(broker.rest + "/v1")
+    for one in json.loads(body)["operations"]:
+        described = [p["name"] for p in parameters(CONTRACT["paths"][one["path"]][one["method"].lower()]) if p["in"] == "query"]
+        assert sorted(set(one["query"])) == sorted(described), one["operation"]
+
+
+def test_every_path_parameter_is_described():
+    for _, path, operation in operations():
+        names = [p["name"] for p in parameters(operation) if p["in"] == "path"]
+        assert names == re.findall(r"\{(\w+)\}", path), operation["operationId"]
+
+
+def test_every_operation_has_an_example():
+    for _, _, operation in operations():
+        for media in operation.get("requestBody", {}).get("content", {}).values():
+            assert "example" in media, operation["operationId"]
+        answers = [a for status, a in operation["responses"].items() if status[0] == "2" and status != "204"]
+        for content in (a["content"].get(JSON) for a in answers[:1] if "content" in a):
+            assert content is None or "example" in content or operation["operationId"] == "getOpenapiJson", operation["operationId"]
+
+
+def test_the_examples_fit_their_schemas():
+    for _, _, operation in operations():
+        contents = [operation["requestBody"]["content"]] if "requestBody" in operation else []
+        contents += [a.get("content", {}) for a in operation["responses"].values() if "$ref" not in a]
+        for media, content in ((m, c) for group in contents for m, c in group.items()):
+            if "json" in media and "example" in content:
+                check(content["schema"], content["example"])
+
+
+def test_the_server_gives_out_its_contract(broker):
+    assert harness.http(broker.rest + "/openapi.yaml")[2] == FILE.read_bytes()
+    assert json.loads(harness.http(broker.rest + "/openapi.json")[2]) == CONTRACT
+
+
+def send(broker, method, path, operation, topic_id, media=None, example=None):
+    for p in parameters(operation):
+        if p["in"] == "path":
+            value = topic_id if p["name"] == "topic_id" else p["example"]
+            path = path.replace("{%s}" % p["name"], quote(str(value), safe=""))
+    body = None if media is None else json.dumps(example).encode() if "json" in media and "nd" not in media else example.encode()
+    return harness.http(broker.rest + path, method, body, {} if media is None else {"Content-Type": media})
+
+
+def judge(operation, status, headers, body):
+    name = operation["operationId"]
+    assert str(status) in operation["responses"], (name, status, body)
+    assert status < 400, (name, status, body)
+    answer = operation["responses"][str(status)]
+    if status == 204:
+        assert body == b"", name
+        return None
+    media = headers["Content-Type"].split(";")[0]
+    assert media in answer["content"], (name, media)
+    for header in answer.get("headers", {}):
+        assert header in headers or header == "Link", (name, header)
+    if media != JSON:
+        return None
+    value = json.loads(body)
+    check(answer["content"][media]["schema"], value)
+    return value
+
+
+@pytest.mark.timeout(120)
+def test_every_example_works(own_broker):
+    """On a fresh server: topics are made and filled first and deleted last, so that each example finds what it speaks of."""
+    broker = own_broker()
+    known = {o["operationId"]: (method, path, o) for method, path, o in operations()}
+    middle = [name for name in known if name not in FIRST + LAST]
+    topic_id = None
+    for name in FIRST + middle + LAST:
+        method, path, operation = known[name]
+        bodies = operation.get("requestBody", {}).get("content", {None: {}})
+        for media, content in bodies.items():
+            value = judge(operation, *send(broker, method, path, operation, topic_id, media, content.get("example")))
+            if name == "createTopic":
+                topic_id = value["topic_id"]
+
+
+def test_an_unknown_thing_is_a_problem_of_the_described_shape(broker, name):
+    """Every operation with a topic in its path, asked for one that is not there."""
+    for method, path, operation in operations():
+        if "{topic}" not in path:
+            continue
+        body = next(iter(operation.get("requestBody", {}).get("content", {}).items()), (None, {}))
+        for p in parameters(operation):
+            if p["in"] == "path":
+                path = path.replace("{%s}" % p["name"], name if p["name"] == "topic" else str(p["example"]))
+        data = json.dumps(body[1]["example"]).encode() if body[0] else None
+        status, headers, answer = harness.http(broker.rest + path, method, data, {"Content-Type": body[0]} if body[0] else {})
+        assert (status, headers["Content-Type"]) == (404, "application/problem+json"), (operation["operationId"], answer)
+        problem = json.loads(answer)
+        check({"$ref": "#/components/schemas/Problem"}, problem)
+        assert problem["error"] == "UNKNOWN_TOPIC_OR_PARTITION" and problem["error_code"] == 3
+        assert problem["request_id"] == headers["Ottla-Request-Id"] and problem["instance"] == path
+        assert problem.get("outcome") == (None if method == "GET" else "not_applied")
+        assert harness.http(broker.rest + problem["type"])[0] == 200
