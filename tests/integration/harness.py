@@ -95,7 +95,8 @@ class Broker:
         assert self.process is None
         self.directory.mkdir(parents=True, exist_ok=True)
         self.runs += 1
-        env = {**os.environ, "ASAN_OPTIONS": "abort_on_error=0:detect_leaks=1:exitcode=99",
+        env = {k: v for k, v in os.environ.items() if not k.startswith("OTTLA_")}  # else they would be config keys
+        env = {**env, "ASAN_OPTIONS": "abort_on_error=0:detect_leaks=1:exitcode=99",
                "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99",
                "TSAN_OPTIONS": f"halt_on_error=0:exitcode=98:suppressions={TOP}/tests/tsan.supp" if
                (TOP / "tests/tsan.supp").exists() else "halt_on_error=0:exitcode=98"}
