@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIES_MAX = 8 /* of a change that is computed from the value it replaces */ };
+enum { TRIES_MAX = 8 /* of a change that is computed from the value it replaces */, ITEMS_MAX = 10000, CONFIGS_MAX = 256 /* more than there are keys */ };
 
 struct work {                                  /* one item on its way */
     struct broker_ask ask;
@@ -64,7 +64,7 @@ bool broker_topic_name_valid(struct ot_str name, char *text, size_t text_bytes)
     return true;
 }
 
-static bool is_internal_name(struct ot_str name)
+bool broker_topic_name_internal(struct ot_str name)
 {
     return ot_str_equal(name, ot_str_of("__consumer_offsets")) || ot_str_equal(name, ot_str_of("__transaction_state"))
         || ot_str_equal(name, ot_str_of("__share_group_state")) || ot_str_equal(name, ot_str_of("__ottla_events"));
@@ -128,6 +128,9 @@ static bool check_config(struct work *work, const struct broker_config_entry *en
 
 static bool check_duplicates(struct broker_admin_item *item)
 {
+    if (item->config_count > CONFIGS_MAX) {
+        return refuse(item, OT_ERR_INVALID_REQUEST, "%u configs in one change; at most %d are taken", item->config_count, CONFIGS_MAX);
+    }
     for (uint32_t i = 0; i < item->config_count; i++) {
         for (uint32_t k = 0; k < i; k++) {
             if (ot_str_equal(item->configs[i].name, item->configs[k].name)) {
@@ -272,6 +275,12 @@ static bool build_changes(struct work *work, const struct broker_view *view)
 
 /* ---- one item into one request; false: answered already */
 
+static int by_partition(const void *a, const void *b)
+{
+    int32_t x = ((const struct coord_assignment *)a)->partition, y = ((const struct coord_assignment *)b)->partition;
+    return (x > y) - (x < y);
+}
+
 static bool build_assignments(struct work *work)
 {
     struct broker_admin_item *item = work->item;
@@ -282,13 +291,11 @@ static bool build_assignments(struct work *work)
     if (work->assignments == NULL) {
         return refuse(item, OT_ERR_NO_MEMORY, "out of memory");
     }
-    for (uint32_t i = 0; i < item->assignment_count; i++) {            /* the coordinator wants them in order; clients send them in any */
-        const struct broker_assignment *one = &item->assignments[i];
-        uint32_t at = i;
-        for (; at > 0 && work->assignments[at - 1].partition > one->partition; at--) {
-            work->assignments[at] = work->assignments[at - 1];
-        }
-        work->assignments[at] = (struct coord_assignment){ one->partition, one->brokers, one->broker_count };
+    for (uint32_t i = 0; i < item->assignment_count; i++) {
+        work->assignments[i] = (struct coord_assignment){ item->assignments[i].partition, item->assignments[i].brokers, item->assignments[i].broker_count };
+    }
+    if (item->kind == BROKER_CREATE_TOPIC) {   /* the coordinator wants them in order; clients send them in any */
+        qsort(work->assignments, item->assignment_count, sizeof *work->assignments, by_partition);
     }
     work->ask.request.u.topic.assignments = work->assignments;
     work->ask.request.u.topic.assignment_count = item->assignment_count;
@@ -339,7 +346,7 @@ static bool build_create(struct work *work, const struct broker_view *view)
     ask->replication_factor = item->replication_factor == -1 ? config->default_replication_factor : item->replication_factor;
     ask->configs = work->changes;
     ask->config_count = item->config_count;
-    ask->internal = item->internal || is_internal_name(item->topic);
+    ask->internal = item->internal || broker_topic_name_internal(item->topic);
     ask->created_ms = ot_exec_wall_ms(broker->setup.coord_exec);
     return true;
 }
@@ -362,18 +369,16 @@ static bool build_delete(struct work *work)
     return true;
 }
 
-static bool build_grow(struct work *work)
+static bool build_grow(struct work *work, const struct broker_view *view)
 {
     struct broker_admin_item *item = work->item;
     if (!build_assignments(work)) {
         return false;
     }
+    struct broker_view_topic topic;
+    int32_t first = broker_view_topic(view, item->topic, &topic) ? topic.partition_count : 0;
     for (uint32_t i = 0; i < item->assignment_count; i++) {            /* CreatePartitions names no numbers: they follow the present ones */
-        struct broker_view_topic topic;
-        const struct broker_view *view = broker_view_take(work->request->broker);
-        int32_t first = broker_view_topic(view, item->topic, &topic) ? topic.partition_count : 0;
-        broker_view_give(view);
-        work->assignments[i] = (struct coord_assignment){ first + (int32_t)i, item->assignments[i].brokers, item->assignments[i].broker_count };
+        work->assignments[i].partition = first + (int32_t)i;
     }
     work->ask.request.ask = COORD_ASK_CREATE_PARTITIONS;
     work->ask.request.u.topic.name = item->topic.null ? ot_str_of("") : item->topic;
@@ -431,7 +436,7 @@ static bool build(struct work *work)
     switch (item->kind) {
     case BROKER_CREATE_TOPIC: built = build_create(work, view); break;
     case BROKER_DELETE_TOPIC: built = build_delete(work); break;
-    case BROKER_CREATE_PARTITIONS: built = build_grow(work); break;
+    case BROKER_CREATE_PARTITIONS: built = build_grow(work, view); break;
     case BROKER_ALTER_TOPIC_CONFIG:
     case BROKER_ALTER_BROKER_CONFIG: built = build_alter(work, view); break;
     }
@@ -529,7 +534,7 @@ static void begin_run(struct ot_task *task)    /* on the coordinator's thread: a
 {
     struct broker_admin *admin = OT_CONTAINER(task, struct broker_admin, to_coordinator);
     struct broker *broker = admin->broker;
-    struct request *request = calloc(1, sizeof *request + admin->item_count * sizeof request->works[0]);
+    struct request *request = admin->item_count > ITEMS_MAX ? NULL : calloc(1, sizeof *request + admin->item_count * sizeof request->works[0]);
     struct ot_map seen;
     ot_map_init(&seen);
     for (uint32_t i = 0; i < admin->item_count; i++) {
@@ -540,7 +545,11 @@ static void begin_run(struct ot_task *task)    /* on the coordinator's thread: a
     }
     if (request == NULL || atomic_load(&broker->stage) != BROKER_SERVING) {
         for (uint32_t i = 0; i < admin->item_count; i++) {
-            refuse(&admin->items[i], request == NULL ? OT_ERR_NO_MEMORY : OT_ERR_NOT_CONTROLLER, request == NULL ? "out of memory" : "the server is not serving");
+            if (admin->item_count > ITEMS_MAX) {
+                refuse(&admin->items[i], OT_ERR_POLICY_VIOLATION, "%u items in one request; at most %d are taken", admin->item_count, ITEMS_MAX);
+            } else {
+                refuse(&admin->items[i], request == NULL ? OT_ERR_NO_MEMORY : OT_ERR_NOT_CONTROLLER, request == NULL ? "out of memory" : "the server is not serving");
+            }
         }
         free(request);
         ot_exec_post(admin->call.home, &admin->call.task);

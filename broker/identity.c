@@ -163,7 +163,8 @@ static void sweep_folder(void *arg, uint32_t dir, const char *topic, int32_t par
         return;
     }
     snprintf(from, sizeof from, "%s/%s-%d", eng_store_dir_path(store, dir), topic, partition);
-    snprintf(to, sizeof to, "%s.%016llx%016llx-delete", from, (unsigned long long)ot_load_u64(id.bytes), (unsigned long long)ot_load_u64(id.bytes + 8));
+    snprintf(to, sizeof to, "%s/%.180s-%d.%016llx%016llx-delete", eng_store_dir_path(store, dir), topic, partition, (unsigned long long)ot_load_u64(id.bytes),
+        (unsigned long long)ot_load_u64(id.bytes + 8));
     ot_ignore(io->ops->rename(io, from, to), "it is found again at the next start");     /* the scan that follows removes it */
 }
 

@@ -33,6 +33,9 @@ struct broker_producer_ids {
 void broker_producer_ids_init(struct broker *broker);
 void broker_producer_ids_free(struct broker *broker);
 
+/* admin.c: one of the topics that the system keeps for itself. */
+bool broker_topic_name_internal(struct ot_str name);
+
 struct broker_auto { pthread_mutex_t mutex; struct ot_map names; };    /* being created now */
 
 enum broker_stage { BROKER_STARTING, BROKER_SERVING, BROKER_STOPPING, BROKER_HALTED };
