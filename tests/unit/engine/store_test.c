@@ -2,14 +2,14 @@
 #include "testing.h"
 #include "log_fixture.h"
 
-struct st { struct fx fx; char dirs[3][300]; const char *paths[3]; };
+struct st { char dirs[3][300]; const char *paths[3]; struct fx fx; };
 
 static int setup(void **state)
 {
     struct st *st = malloc(sizeof *st);
     fx_init(&st->fx);
     for (int i = 0; i < 3; i++) {
-        snprintf(st->dirs[i], sizeof st->dirs[i], "%s/a/b/d%d", st->fx.root, i);
+        snprintf(st->dirs[i], sizeof st->dirs[i], "%.200s/a/b/d%d", st->fx.root, i);
         st->paths[i] = st->dirs[i];
     }
     *state = st;
@@ -227,7 +227,7 @@ static void a_directory_that_cannot_be_made_starts_offline(void **state)
     struct st *st = *state;
     uint32_t bad = 0;
     put_file(st->fx.root, "plain", "x");
-    snprintf(st->dirs[1], sizeof st->dirs[1], "%s/plain/d", st->fx.root);
+    snprintf(st->dirs[1], sizeof st->dirs[1], "%.200s/plain/d", st->fx.root);
     ot_log_setup(OT_LOG_ERROR, OT_LOG_TEXT, open("/dev/null", O_WRONLY));
     assert_int_equal(open_dirs(st, 2, &st->fx.store, &bad), OT_OK);
     assert_int_equal(bad, 1);
