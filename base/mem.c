@@ -55,6 +55,8 @@ enum ot_err ot_mem_budget_init(struct ot_mem_budget *budget, uint64_t limit_byte
 
 void ot_mem_budget_free(struct ot_mem_budget *budget)
 {
+    for (uint32_t i = 0; budget->pools != NULL && i < budget->pool_count; i++)
+        if (budget->pools[i].buffers != NULL) ot_pool_free(budget->pools[i].buffers);
     free(budget->pools);
     budget->pools = NULL;
     budget->pool_count = 0;
@@ -63,9 +65,8 @@ void ot_mem_budget_free(struct ot_mem_budget *budget)
 struct ot_pool *ot_mem_pool_buffers(struct ot_mem_pool *pool)
 {
     const size_t cap = (size_t)pool->cap_bytes;
-    struct ot_pool *buffers = ot_pool_new(pool->name, cap, OT_MIN(cap / 8, (size_t)64 << 20));
-    pool->buffers = buffers;
-    return buffers;
+    if (pool->buffers == NULL) pool->buffers = ot_pool_new(pool->name, cap, OT_MIN(cap / 8, (size_t)64 << 20));
+    return pool->buffers;
 }
 
 static void raise_peak(struct ot_mem_pool *pool, uint64_t used)

@@ -33,7 +33,7 @@ struct ot_mem_pool {
     const char *name;
     uint64_t cap_bytes;
     _Atomic uint64_t used_bytes, peak_bytes, refused_count;
-    const struct ot_pool *buffers;     /* when the pool's memory is counted there */
+    struct ot_pool *buffers;           /* when the pool's memory is counted there; freed with the budget */
 };
 struct ot_mem_budget {
     uint64_t limit_bytes;
@@ -51,7 +51,8 @@ OT_MUST_CHECK enum ot_err ot_mem_budget_init(struct ot_mem_budget *budget, uint6
 void ot_mem_budget_free(struct ot_mem_budget *budget);
 struct ot_mem_pool *ot_mem_pool_find(const struct ot_mem_budget *budget, const char *name);      /* NULL when there is none */
 
-/* The pooled buffers of that name: cap from the budget, an eighth of it kept in reserve at most; used counts there from then on. */
+/* The pooled buffers of that name: cap from the budget, an eighth of it kept in reserve at most; used counts there from then on.
+ * The same at each call; freed with the budget, when every buffer is back. */
 OT_MUST_CHECK struct ot_pool *ot_mem_pool_buffers(struct ot_mem_pool *pool);
 
 /* Any thread. take answers false at the cap and counts nothing; force counts in any case; give returns what was counted. */

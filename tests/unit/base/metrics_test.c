@@ -217,7 +217,6 @@ static void budget_and_pool_of_threads_can_be_watched(void **state)
     has_line(text, "ottla_memory_pool_refused_total{pool=\"requests\"} 1");
     has_line(text, "ottla_io_queue_length 0");
     ot_buf_unref(buf);
-    ot_pool_free(buffers);
     ot_exec_pool_stop(threads);
     ot_mem_budget_free(&budget);
 }
