@@ -130,12 +130,7 @@ static void loop_dispatch(struct ot_loop *loop, const struct epoll_event *event)
 {
     const uint32_t slot = (uint32_t)event->data.u64;
     const uint32_t generation = (uint32_t)(event->data.u64 >> 32);
-    if (slot == WAKE_SLOT) {
-        uint64_t count;
-        ssize_t got = read(loop->wake_fd, &count, sizeof count);
-        (void)got;
-        return;
-    }
+    if (slot == WAKE_SLOT) return;         /* edge-triggered: every write is an edge, and nobody reads the count */
     struct ot_loop_fd *fd = loop->slots[slot].fd;
     if (fd != NULL && loop->slots[slot].generation == generation) fd->ready(fd, event->events);
 }
@@ -202,7 +197,7 @@ enum ot_err ot_loop_start(const char *name, struct ot_loop **out)
     }
     if ((err = ot_timer_heap_reserve(&loop->timers, TIMERS_AT_START)) != OT_OK) goto fail;
     err = OT_ERR_IO;
-    struct epoll_event event = { .events = EPOLLIN, .data.u64 = WAKE_SLOT };
+    struct epoll_event event = { .events = (uint32_t)EPOLLIN | (uint32_t)EPOLLET, .data.u64 = WAKE_SLOT };
     if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, loop->wake_fd, &event) != 0) goto fail;
     atomic_store(&loop->asked_us, ot_clock_boot_us());
     if (pthread_create(&loop->thread, NULL, loop_main, loop) != 0) goto fail;
