@@ -74,7 +74,8 @@ static enum ot_err set_config(struct broker_topic *topic, const struct broker_to
     return OT_OK;
 }
 
-static enum ot_err topic_new(struct broker_core *core, const struct broker_partition_row *row, const struct broker_topic_config *config,
+/* Before the registry's lock: whoever reads the metrics asks the registry under the lock of the series. */
+static enum ot_err topic_make(struct broker_core *core, const struct broker_partition_row *row, const struct broker_topic_config *config,
     struct broker_topic **out)
 {
     enum ot_err err = OT_ERR_NO_MEMORY;
@@ -86,16 +87,20 @@ static enum ot_err topic_new(struct broker_core *core, const struct broker_parti
     topic->name = strdup(row->topic);
     if (topic->name == NULL) goto fail;
     if ((err = set_config(topic, config)) != OT_OK) goto fail;
-    if ((err = ot_map_put(&core->topics_by_id, topic->id.bytes, sizeof(topic->id.bytes), topic)) != OT_OK) goto fail;
-    if ((err = ot_map_put(&core->topics_by_name, topic->name, strlen(topic->name), topic)) != OT_OK) {
-        (void)ot_map_remove(&core->topics_by_id, topic->id.bytes, sizeof(topic->id.bytes));
-        goto fail;
-    }
     broker_metrics_topic(core, topic);
     *out = topic;
     return OT_OK;
 fail:
     broker_topic_put(topic);
+    return err;
+}
+
+static enum ot_err topic_enter(struct broker_core *core, struct broker_topic *topic)
+{
+    enum ot_err err = ot_map_put(&core->topics_by_id, topic->id.bytes, sizeof(topic->id.bytes), topic);
+    if (err != OT_OK) return err;
+    err = ot_map_put(&core->topics_by_name, topic->name, strlen(topic->name), topic);
+    if (err != OT_OK) (void)ot_map_remove(&core->topics_by_id, topic->id.bytes, sizeof(topic->id.bytes));
     return err;
 }
 
@@ -136,9 +141,12 @@ enum ot_err broker_registry_add(struct broker_core *core, const struct broker_pa
     enum ot_err err = OT_OK;
     *out = NULL;
     *is_new_out = false;
-    pthread_rwlock_wrlock(&core->registry);
-    struct broker_topic *topic = ot_map_get(&core->topics_by_id, row->topic_id.bytes, sizeof(row->topic_id.bytes));
-    if (topic == NULL) err = topic_new(core, row, config, &topic);
+    pthread_rwlock_rdlock(&core->registry);
+    struct broker_topic *topic = ot_map_get(&core->topics_by_id, row->topic_id.bytes, sizeof(row->topic_id.bytes)), *fresh = NULL;
+    pthread_rwlock_unlock(&core->registry);
+    if (topic == NULL && (err = topic_make(core, row, config, &fresh)) != OT_OK) return err;
+    pthread_rwlock_wrlock(&core->registry);    /* nobody else adds or removes: only the coordinator's thread does */
+    if (fresh != NULL && (err = topic_enter(core, fresh)) == OT_OK) topic = fresh;
     if (err == OT_OK) err = grow(topic, row->partition + 1);
     if (err == OT_OK && topic->partitions[row->partition] == NULL) {
         struct broker_partition *partition = partition_new(core, topic, row->partition);
@@ -151,6 +159,7 @@ enum ot_err broker_registry_add(struct broker_core *core, const struct broker_pa
     }
     if (err == OT_OK) *out = broker_partition_ref(topic->partitions[row->partition]);
     pthread_rwlock_unlock(&core->registry);
+    if (topic == NULL) broker_topic_put(fresh);
     return err;
 }
 
@@ -226,13 +235,13 @@ void broker_topic_remove(struct broker *broker, const struct ot_uuid *topic_id)
         if (ot_map_get(&core->topics_by_name, topic->name, strlen(topic->name)) == topic)
             (void)ot_map_remove(&core->topics_by_name, topic->name, strlen(topic->name));
         mark_dying(core, topic);
-        broker_metrics_topic_gone(core, topic);
         partitions = topic->partitions;
         count = topic->partition_count;
         topic->partitions = NULL;
         topic->partition_count = 0;
     }
     pthread_rwlock_unlock(&core->registry);
+    if (topic != NULL) broker_metrics_topic_gone(core, topic);
     for (int32_t i = 0; i < count; i++)
         if (partitions[i] != NULL) remove_partition(partitions[i]);
     free(partitions);
