@@ -510,6 +510,36 @@ static void a_second_cluster_in_one_list_is_refused(void **state)
     assert_int_equal(house->err, OT_OK);
 }
 
+/* A crash may come between the commit of a deletion and the end of the files; the next start finishes it, by id and not by name. */
+static void folders_of_deleted_topics_are_cleared_away_at_the_next_start(void **state)
+{
+    struct house *house = *state;
+    char folder[300], file[340], other[300], id[23];
+    struct broker_view_topic topic;
+    start(house);
+    assert_int_equal(ask_one(house, create_item("gone", 1)), OT_OK);
+    assert_true(topic_of(house, "gone", &topic));
+    ot_uuid_text(&topic.id, id);
+    assert_int_equal(ask_one(house, delete_item("gone")), OT_OK);
+    stop(house);
+    snprintf(folder, sizeof folder, "%s/a/gone-0", house->root);
+    snprintf(file, sizeof file, "%s/partition.metadata", folder);
+    assert_int_not_equal(access(folder, F_OK), 0);
+    assert_int_equal(mkdir(folder, 0700), 0);          /* as if the files had still been there */
+    FILE *out = fopen(file, "w");
+    assert_non_null(out);
+    assert_true(fprintf(out, "version: 0\ntopic_id: %s", id) > 0);
+    fclose(out);
+    snprintf(other, sizeof other, "%s/a/stranger-0", house->root);     /* nobody deleted this one: it is left alone */
+    assert_int_equal(mkdir(other, 0700), 0);
+    start(house);
+    assert_int_equal(house->err, OT_OK);
+    assert_int_not_equal(access(folder, F_OK), 0);
+    assert_int_equal(access(other, F_OK), 0);
+    assert_int_equal(ask_one(house, create_item("gone", 1)), OT_OK);
+    assert_true(is_open(house, "gone", 0));
+}
+
 /* A directory that is gone may hold the partition: it is not begun anew in another one, and comes back with its directory. */
 static void partitions_of_a_missing_directory_stay_offline(void **state)
 {
@@ -599,6 +629,7 @@ int main(void)
         TEST(auto_creation_makes_the_topic_once),
         TEST(foreign_directories_stop_the_start),
         TEST(a_second_cluster_in_one_list_is_refused),
+        TEST(folders_of_deleted_topics_are_cleared_away_at_the_next_start),
         TEST(partitions_of_a_missing_directory_stay_offline),
         TEST(four_thousand_partitions_share_a_few_syncs),
     };
