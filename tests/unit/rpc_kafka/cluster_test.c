@@ -33,6 +33,7 @@
 #include "base/wire/sasl_authenticate_response.h"
 #include "base/wire/sasl_handshake_request.h"
 #include "base/wire/sasl_handshake_response.h"
+#include "rpc/kafka/request.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -216,6 +217,24 @@ static void a_client_is_told_the_address_it_reached_or_the_configured_one(void *
         assert_str(found.host, i == 0 ? "127.0.0.1" : "kafka.example");
         close(fd);
     }
+    door_stop();
+}
+
+static void a_client_behind_the_gateway_of_our_container_is_told_localhost(void **state)
+{
+    struct ot_metadata_response response;
+    (void)state;
+    door_start();
+    (void)snprintf(door.server->gateway, sizeof door.server->gateway, "local");        /* the address of a socket pair's other end */
+    int fd = client();
+    metadata(fd, 9, NULL, 0, true, &response);
+    assert_str(response.brokers.items[0].host, "localhost");
+    close(fd);
+    (void)snprintf(door.server->gateway, sizeof door.server->gateway, "172.17.0.1");   /* somebody else */
+    fd = client();
+    metadata(fd, 9, NULL, 0, true, &response);
+    assert_str(response.brokers.items[0].host, "local");
+    close(fd);
     door_stop();
 }
 
@@ -627,6 +646,7 @@ static void security_answers_are_those_of_kafka_without_it(void **state)
 TEST_MAIN(cmocka_unit_test(null_means_all_and_empty_means_none_but_in_v0), cmocka_unit_test(the_answering_broker_is_listed_and_the_controller_too_or_it_is_none),
     cmocka_unit_test(unknown_topics_are_named_with_their_error), cmocka_unit_test(a_topic_is_made_when_asked_and_allowed_and_is_there_at_once),
     cmocka_unit_test(everybody_may_do_everything_without_an_authorizer), cmocka_unit_test(a_client_is_told_the_address_it_reached_or_the_configured_one),
+    cmocka_unit_test(a_client_behind_the_gateway_of_our_container_is_told_localhost),
     cmocka_unit_test(create_topics_answers_each_item_once), cmocka_unit_test(topics_go_by_name_or_id_and_each_is_answered), cmocka_unit_test(partitions_are_added),
     cmocka_unit_test(special_times_exist_from_the_version_that_brought_them), cmocka_unit_test(epochs_and_low_watermarks_are_told),
     cmocka_unit_test(producer_ids_are_given_and_transactions_refused_for_good), cmocka_unit_test(configuration_is_told_with_source_synonyms_type_and_text),
