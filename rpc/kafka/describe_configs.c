@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #define TEXT_BYTES 120
+#define KEYS_MAX 100000                    /* in one request: each is looked for among all rows */
 
 struct result { enum ot_err error; char *text; };      /* text: TEXT_BYTES, in the arena */
 
@@ -97,8 +98,10 @@ RPC_HANDLER(describe_configs)
     request->arena.cap_bytes = RPC_ANSWER_ARENA_BYTES;
     response.results.count = asked->resources.count;
     response.results.items = rpc_alloc(request, (size_t)asked->resources.count, sizeof *response.results.items);
-    bool enough = response.results.items != NULL || asked->resources.count == 0;
+    int64_t keys = 0;
+    for (int32_t i = 0; i < asked->resources.count; i++) keys += OT_MAX(asked->resources.items[i].configuration_keys.count, 0);
+    bool enough = (response.results.items != NULL || asked->resources.count == 0) && keys <= KEYS_MAX;
     for (int32_t i = 0; i < asked->resources.count && enough; i++) enough = resource_answer(request, &asked->resources.items[i], &response.results.items[i]);
     if (enough) rpc_respond(request, &response);
-    else rpc_reject(request, "no memory for its answer");
+    else rpc_reject(request, "too much in one request");
 }

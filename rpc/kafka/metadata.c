@@ -4,6 +4,7 @@
  * the topic is there. A1 our own address is the one that the client reached. */
 #include "rpc/kafka/request.h"
 
+#include "base/map.h"
 #include "base/wire/metadata_request.h"
 #include "base/wire/metadata_response.h"
 
@@ -130,7 +131,8 @@ static void metadata_answer(struct rpc_request *request, const struct fate *fate
     struct answer answer = { .request = request, .asked = request->body, .view = broker_view_take(request->server->broker) };
     struct broker_view_cluster cluster;
     ot_metadata_response_defaults(&answer.response);
-    request->arena.cap_bytes = RPC_ANSWER_ARENA_BYTES;
+    /* all topics: as much as the cluster has. Named ones: a request that repeats names must not make more of it */
+    request->arena.cap_bytes = wants_all(request, answer.asked) ? RPC_ANSWER_ARENA_BYTES : RPC_ARENA_MAX_BYTES;
     broker_view_cluster(answer.view, &cluster);
     answer.response.cluster_id = cluster.cluster_id;
     if (answer.asked->include_cluster_authorized_operations) answer.response.cluster_authorized_operations = CLUSTER_OPERATIONS;
@@ -157,25 +159,34 @@ static void created(struct broker_call *call)
     metadata_answer(request, fates);
 }
 
+/* One item for each missing name, however often it is named. False: no memory. */
+static bool missing_items(struct rpc_request *request, struct fate *fates, struct broker_admin_item *items, uint32_t *count_out)
+{
+    const struct ot_metadata_request *asked = request->body;
+    enum ot_err err = OT_OK;
+    struct ot_map seen;
+    ot_map_init(&seen);
+    for (int32_t i = 0; i < asked->topics.count && err == OT_OK; i++) {
+        const struct ot_str name = asked->topics.items[i].name;
+        if (fates[i].error != OT_ERR_UNKNOWN_TOPIC_OR_PARTITION) continue;
+        fates[i].made = ot_map_get(&seen, name.data, name.bytes);
+        if (fates[i].made != NULL) continue;
+        struct broker_admin_item *item = &items[(*count_out)++];
+        *item = (struct broker_admin_item){ .kind = BROKER_CREATE_TOPIC, .topic = name, .partition_count = -1, .replication_factor = -1, .if_version = -1 };
+        fates[i].made = item;
+        err = ot_map_put(&seen, name.data, name.bytes, item);
+    }
+    ot_map_free(&seen);
+    return err == OT_OK;
+}
+
 /* True: an admin call is under way. */
 static bool create_missing(struct rpc_request *request, struct fate *fates)
 {
     const struct ot_metadata_request *asked = request->body;
     struct broker_admin_item *items = rpc_alloc(request, (size_t)asked->topics.count, sizeof *items);
     uint32_t count = 0;
-    if (items == NULL) return false;
-    for (int32_t i = 0; i < asked->topics.count; i++) {
-        bool named_before = false;
-        if (fates[i].error != OT_ERR_UNKNOWN_TOPIC_OR_PARTITION) continue;
-        for (uint32_t j = 0; j < count && !named_before; j++) {
-            named_before = ot_str_equal(items[j].topic, asked->topics.items[i].name);
-            if (named_before) fates[i].made = &items[j];
-        }
-        if (named_before) continue;
-        items[count] = (struct broker_admin_item){ .kind = BROKER_CREATE_TOPIC, .topic = asked->topics.items[i].name, .partition_count = -1, .replication_factor = -1, .if_version = -1 };
-        fates[i].made = &items[count++];
-    }
-    if (count == 0) return false;
+    if (items == NULL || !missing_items(request, fates, items, &count) || count == 0) return false;
     request->own = fates;
     rpc_call_init(request, created);
     request->call.admin.items = items;

@@ -73,7 +73,7 @@ static inline struct rpc_request *rpc_request_of(struct broker_call *call) { ret
 #define RPC_ARENA_BASE_BYTES (1u << 20)
 #define RPC_ARENA_FACTOR 128u
 #define RPC_ARENA_MAX_BYTES (64u << 20)
-#define RPC_ANSWER_ARENA_BYTES (512u << 20)    /* for answers made in one turn from the cluster's state (Metadata of everything), not from what the client sent */
+#define RPC_ANSWER_ARENA_BYTES (256u << 20)    /* for answers made in one turn from the cluster's state (Metadata of everything), not from what the client sent */
 
 struct rpc_loop { struct rpc_request *free; uint32_t free_count; size_t charged_bytes; };
 #define RPC_LOOP_ARENA_MAX_BYTES (128u << 20)  /* of all requests in work on a loop; above it no further one is begun */
