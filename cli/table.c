@@ -131,6 +131,10 @@ static void print_line(const struct cli_table *table, FILE *to, size_t row, cons
         const bool right = table->columns[i].kind == CLI_COLUMN_NUMBER || table->columns[i].kind == CLI_COLUMN_BYTES;
         const char *colour = table->colour && row != SIZE_MAX && table->columns[i].kind == CLI_COLUMN_STATE ? colour_of(text) : "";
         size_t columns = cli_text_columns(text), pad = widths[i] - OT_MIN(columns, widths[i]);
+        if (right && row != SIZE_MAX && pad + columns > left) { /* a number is whole or not there */
+            fprintf(to, "%*s…", (int)left - 1, "");
+            break;
+        }
         if (right && pad < left) fprintf(to, "%*s", (int)pad, ""), left -= pad;
         if (columns > left) {
             char *at = text;
