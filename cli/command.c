@@ -72,13 +72,31 @@ static int command_help(const struct cli_command *command)
     return CLI_DONE;
 }
 
+static void command_line(const struct cli_command *command)
+{
+    printf("  %-10s %-12s %-18s %s\n", command->noun, command->verb != NULL ? command->verb : "", command->names != NULL ? command->names : "", command->text);
+}
+
 static int general_help(void)
 {
     puts("examples:\n  ottla server                                  start a broker on loopback, data in ./ottla-data\n"
          "  ottla topic create orders --partitions 3\n  echo hello | ottla produce orders\n  ottla consume orders --from earliest\n\ncommands:");
     for (const struct cli_command *command = cli_commands; command->noun != NULL; command++)
-        printf("  %-10s %-12s %-14s %s\n", command->noun, command->verb != NULL ? command->verb : "", command->names != NULL ? command->names : "", command->text);
+        command_line(command);
     puts("\n`ottla <command> --help` shows flags and examples.");
+    return CLI_DONE;
+}
+
+/* `ottla help log`: the verbs. */
+static int noun_help(const char *noun)
+{
+    puts("examples:");
+    for (const struct cli_command *command = cli_commands; command->noun != NULL; command++)
+        if (strcmp(command->noun, noun) == 0 && command->examples != NULL) puts(command->examples);
+    puts("\ncommands:");
+    for (const struct cli_command *command = cli_commands; command->noun != NULL; command++)
+        if (strcmp(command->noun, noun) == 0) command_line(command);
+    printf("\n`ottla %s <verb> --help` shows the flags.\n", noun);
     return CLI_DONE;
 }
 
@@ -186,10 +204,12 @@ int cli_main(int argc, char **argv)
     if (strcmp(argv[1], "--version") == 0) argv[1] = version;
     if (strcmp(argv[1], "help") == 0) {
         args.command = find(argv[2], argc > 3 ? argv[3] : NULL, &noun_known);
+        if (args.command == NULL && noun_known && argc == 3) return noun_help(argv[2]);
         return args.command == NULL ? unknown(argv[2], argc > 3 ? argv[3] : NULL, noun_known) : command_help(args.command);
     }
     const char *verb = argc > 2 && argv[2][0] != '-' ? argv[2] : NULL;
     args.command = find(argv[1], verb, &noun_known);
+    if (args.command == NULL && noun_known && argc == 3 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) return noun_help(argv[1]);
     if (args.command == NULL) return unknown(argv[1], verb, noun_known);
     int skip = args.command->verb == NULL ? 1 : 2;
     argv[skip] = argv[0];
