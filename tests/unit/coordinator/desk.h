@@ -120,10 +120,11 @@ static inline void desk_drain(struct desk *desk)
     }
 }
 
+__attribute__((unused)) static uint64_t desk_pages_bytes = 64 << 20;
 static inline void desk_init(struct desk *desk)
 {
     memset(desk, 0, sizeof *desk);
-    desk->pages = coord_pages_new(64 << 20);
+    desk->pages = coord_pages_new(desk_pages_bytes);
     desk->partitions_max = 10000;
     desk->delta_bytes_max = 4 << 20;
     desk->seed = 7;

@@ -263,6 +263,29 @@ static void a_change_against_another_version_is_refused(void **state)
     assert_int_equal(gone.error, OT_ERR_MISMATCH);
 }
 
+static void used_up_memory_refuses_growth_and_still_takes_deletions(void **state)
+{
+    (void)state;
+    teardown(state);
+    desk_pages_bytes = 1 << 20;
+    assert_int_equal(setup(state), 0);
+    desk_pages_bytes = 64 << 20;
+    char name[32];
+    int made = 0;
+    enum ot_err err = OT_OK;
+    for (; err == OT_OK && made < 2000; made += err == OT_OK) {
+        snprintf(name, sizeof name, "full.%d", made);
+        err = create(name, 20);
+    }
+    assert_int_equal(err, OT_ERR_POLICY_VIOLATION);
+    assert_in_range(made, 100, 1900);
+    for (int i = 0; i < made; i++) {
+        snprintf(name, sizeof name, "full.%d", i);
+        assert_int_equal(delete(name), OT_OK);
+    }
+    assert_int_equal(create("again", 20), OT_OK);
+}
+
 /* ---- configs */
 
 static void min_isr_follows_its_config_in_the_same_publication(void **state)
@@ -334,6 +357,7 @@ int main(void)
         TEST(assignments_are_checked_one_by_one),
         TEST(numbers_out_of_bounds_are_refused_with_numbers),
         TEST(a_change_against_another_version_is_refused),
+        TEST(used_up_memory_refuses_growth_and_still_takes_deletions),
         TEST(min_isr_follows_its_config_in_the_same_publication),
         TEST(replacing_all_configs_removes_what_is_not_named),
         TEST(producer_id_blocks_never_overlap_across_restarts),
