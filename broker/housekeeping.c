@@ -235,6 +235,7 @@ void broker_core_free(struct broker_core *core)
         topic->partition_count = 0;
         broker_topic_put(topic);
     }
+    if (atomic_load(&core->ticking)) ot_exec_post(core->background_exec, &core->stop_task);        /* freed without a stop, as the simulator's crashes do */
     ot_ignore(wait_idle(core, INT64_MAX) ? OT_OK : OT_ERR_BUSY, "waits for ever");
     ot_map_free(&core->topics_by_id);
     ot_map_free(&core->topics_by_name);
