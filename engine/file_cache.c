@@ -165,10 +165,10 @@ void eng_file_forget(struct eng_file_cache *cache, struct eng_file *file)
     if (fd >= 0) cache->io->ops->close(cache->io, fd);
 }
 
-bool eng_file_pinned(struct eng_file_cache *cache, struct eng_file *file)
+bool eng_file_is_open(struct eng_file_cache *cache, struct eng_file *file)
 {
     pthread_mutex_lock(&cache->lock);
-    bool pinned = file->pins > 0;
+    bool open = file->fd >= 0;
     pthread_mutex_unlock(&cache->lock);
-    return pinned;
+    return open;
 }

@@ -37,6 +37,6 @@ OT_MUST_CHECK enum ot_err eng_file_acquire(struct eng_file_cache *cache, struct 
 bool eng_file_try_acquire(struct eng_file_cache *cache, struct eng_file *file, int *fd_out);
 void eng_file_release(struct eng_file_cache *cache, struct eng_file *file);
 void eng_file_forget(struct eng_file_cache *cache, struct eng_file *file);    /* closes now, or dooms it until unpinned */
-bool eng_file_pinned(struct eng_file_cache *cache, struct eng_file *file);
+bool eng_file_is_open(struct eng_file_cache *cache, struct eng_file *file);
 
 #endif

@@ -23,7 +23,8 @@ struct eng_log {
     _Atomic bool closed;                   /* retired: every call answers CLOSED */
     char *gone_path;                       /* the folder's name then */
     _Atomic bool txn_index_seen;           /* some aborted transaction is indexed: reads must ask */
-    pthread_mutex_t writer_lock;           /* held by the writer's calls over their I/O; a housekeeper only tries it, to put an idle log to sleep */
+    pthread_mutex_t writer_lock;           /* held by the writer's calls over their I/O, so that they may walk the list: it changes only under both. A housekeeper takes it to
+                                            * remove a front segment, for an instant, and tries it to put an idle log to sleep */
     pthread_mutex_t lock;                  /* guards what follows, and the segments' plain fields; never held across I/O */
     struct eng_segment **segments;         /* ascending; the last one is active. None: nothing was ever written */
     uint32_t segment_count, segment_cap;

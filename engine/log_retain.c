@@ -54,6 +54,7 @@ static enum ot_err may_go(struct eng_log *log, const struct eng_log_config *conf
 /* Takes the front segment off the list; false when it is no longer there, or the only one. */
 static bool take_front(struct eng_log *log, const struct front *front)
 {
+    pthread_mutex_lock(&log->writer_lock); /* the writer walks the list over its I/O */
     pthread_mutex_lock(&log->lock);
     bool taken = log->segment_count > 1 && log->segments[0] == front->seg;
     if (taken) {
@@ -65,6 +66,7 @@ static bool take_front(struct eng_log *log, const struct front *front)
         eng_segment_retire(front->seg);
     }
     pthread_mutex_unlock(&log->lock);
+    pthread_mutex_unlock(&log->writer_lock);
     return taken;
 }
 

@@ -79,7 +79,7 @@ void eng_segment_unref(struct eng_segment *seg)
 {
     if (seg == NULL) return;
     if (atomic_fetch_sub_explicit(&seg->refs, 1, memory_order_acq_rel) != 1) return;
-    if (!seg->unlinked || seg->log.fd < 0) {
+    if (!seg->unlinked || !eng_file_is_open(&seg->store->files, &seg->log)) {
         segment_free(seg);
         return;
     }
