@@ -36,6 +36,7 @@ struct broker_core {
     struct { struct ot_series *append_us, *append_batches, *append_writes, *flush_us, *flush_rounds; } series;
     int32_t node_id;
     _Atomic bool stopping;
+    bool transactions_served;                  /* there is a coordinator that ends them; without one produce refuses them */
 
     pthread_rwlock_t registry;
     struct ot_map topics_by_name, topics_by_id;
@@ -87,9 +88,13 @@ struct broker_partition {
     _Atomic int64_t high_watermark, last_stable_offset;
     uint32_t keeper_users;                     /* offset questions under way: retirement waits for them */
     int64_t reserved_end;                      /* next offset to give */
+    int64_t state_end;                         /* producer state and transaction index hold all below: the high watermark goes no further, whatever the log's end is */
+    struct eng_completed_txn *unindexed;       /* of the lane: aborted transactions that the index file had no room for; they hold state_end back */
+    uint32_t unindexed_count;                  /* written by the lane under the mutex. Above 0: no flush, so that a recovery finds the marker again */
     int64_t unflushed_since_us;                /* 0: nothing since the last flush */
     struct broker_produce_part *queue_first, *queue_last;      /* the lane */
-    struct broker_produce_part *wait_first, *wait_last;        /* appended, waiting for the high watermark or the log end */
+    struct broker_produce_part *wait_first, *wait_last;        /* appended, waiting for the high watermark or the log end; by what they wait for */
+    uint32_t wait_log_ends;                    /* how many of them wait for the log end */
     struct broker_fetch_node *fetch_nodes;     /* entries of fetch sets hung in here */
     struct ot_task lane_task, flush_task, end_task;    /* end_task: retire, later free */
 };

@@ -26,7 +26,10 @@ enum ot_err broker_fetch_sessions_new(struct broker_core *core, struct broker_fe
     if (sessions == NULL) return OT_ERR_NO_MEMORY;
     pthread_mutex_init(&sessions->mutex, NULL);
     ot_map_init(&sessions->by_id);
-    ot_rng_seed(&sessions->rng, (uint64_t)ot_exec_wall_ms(core->background_exec) ^ (uint64_t)(uintptr_t)sessions);
+    uint64_t seed;                             /* ids of another life of the server must not be met again: a client would be in a stranger's session */
+    ot_random_bytes(&seed, sizeof(seed));
+    ot_rng_seed(&sessions->rng, seed);
+    (void)core;
     *out = sessions;
     return OT_OK;
 }

@@ -26,7 +26,7 @@ void broker_flush_run(struct ot_task *task)
     int64_t flushed_end = 0;
     pthread_mutex_lock(&partition->mutex);
     partition->flush_again = false;
-    bool open = atomic_load(&partition->stage) == BROKER_PARTITION_OPEN;
+    bool open = atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && partition->unindexed_count == 0;
     partition->unflushed_since_us = 0;
     pthread_mutex_unlock(&partition->mutex);
     int64_t start_us = ot_exec_now_us(core->background_exec);

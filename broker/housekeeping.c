@@ -34,9 +34,12 @@ static void retain(struct broker_partition *partition, int64_t wall_ms)
     if (retained.segments == 0) return;
     ot_log(OT_LOG_INFO, "log", "retention", "topic=%s partition=%d segments=%u bytes=%llu log_start_offset=%lld", partition->topic->name, partition->index,
         retained.segments, (unsigned long long)retained.bytes, (long long)retained.log_start_offset);
+    struct broker_produce_part *done = NULL;
     pthread_mutex_lock(&partition->mutex);
+    if (atomic_load(&partition->stage) == BROKER_PARTITION_OPEN) broker_partition_advance(partition, &done);      /* the last stable offset is not below the start */
     broker_partition_wake_fetches(partition);
     pthread_mutex_unlock(&partition->mutex);
+    broker_parts_complete(done);
 }
 
 static void keep_one(struct broker_partition *partition, int64_t now_us, int64_t wall_ms, bool retention, bool expiry)
@@ -201,7 +204,7 @@ static bool close_each(struct broker_core *core, bool idle)
         pthread_mutex_lock(&list[i]->mutex);
         list[i]->lane_closed = true;
         broker_partition_fail_all(list[i], OT_ERR_NOT_LEADER_OR_FOLLOWER, "the server is stopping", &done);
-        if (list[i]->log != NULL && eng_log_flushed_end(list[i]->log) < eng_log_end_offset(list[i]->log)) flushed = false;
+        if (list[i]->log != NULL && (list[i]->unindexed_count > 0 || eng_log_flushed_end(list[i]->log) < eng_log_end_offset(list[i]->log))) flushed = false;
         pthread_mutex_unlock(&list[i]->mutex);
         broker_parts_complete(done);
         broker_partition_put(list[i]);

@@ -25,17 +25,21 @@ static void chain(struct broker_produce_part **list, struct broker_produce_part 
     *list = part;
 }
 
-/* Among the waiters, which are kept in the order of what they wait for as far as appends go; duplicates may wait for less. */
+/* Among the waiters, kept in the order of what they wait for: an append comes last, a duplicate may go before. */
 static void wait_put(struct broker_partition *partition, struct broker_produce_part *part, int64_t offset, bool log_end)
 {
+    struct broker_produce_part *before = partition->wait_last;
+    while (before != NULL && before->wait_offset > offset) before = before->prev;
     part->wait_offset = offset;
     part->wait_log_end = log_end;
     part->waiting = true;
-    part->next = NULL;
-    part->prev = partition->wait_last;
-    if (partition->wait_last != NULL) partition->wait_last->next = part;
+    part->prev = before;
+    part->next = before == NULL ? partition->wait_first : before->next;
+    if (part->next != NULL) part->next->prev = part;
+    else partition->wait_last = part;
+    if (before != NULL) before->next = part;
     else partition->wait_first = part;
-    partition->wait_last = part;
+    if (log_end) partition->wait_log_ends++;
 }
 
 static void wait_take(struct broker_partition *partition, struct broker_produce_part *part)
@@ -46,6 +50,7 @@ static void wait_take(struct broker_partition *partition, struct broker_produce_
     else partition->wait_last = part->prev;
     part->next = part->prev = NULL;
     part->waiting = false;
+    if (part->wait_log_end) partition->wait_log_ends--;
 }
 
 bool broker_part_stop_waiting(struct broker_produce_part *part)
@@ -63,7 +68,7 @@ static enum broker_lane_fate put_duplicate(struct broker_partition *partition, s
 {
     part->base_offset = check->duplicate_base_offset;
     part->append_time_ms = part->append_time_ms >= 0 ? check->duplicate_timestamp_ms : -1;
-    bool written = check->duplicate_last_offset < eng_log_end_offset(partition->log);
+    bool written = check->duplicate_last_offset < partition->state_end;
     if (part->call->acks == -1 && check->duplicate_last_offset >= atomic_load(&partition->high_watermark)) {
         wait_put(partition, part, check->duplicate_last_offset + 1, false);
         if (broker_partition_durability(partition) != BROKER_DURABILITY_REPLICATED) broker_flush_ask(partition);
@@ -145,38 +150,48 @@ enum broker_lane_fate broker_lane_put(struct broker_partition *partition, struct
 
 /* ---- the high watermark ---- */
 
-static void satisfy(struct broker_partition *partition, int64_t high_watermark, int64_t log_end_offset, struct broker_produce_part **done)
+/* Sorted: costs what it satisfies, and the rest is not looked at. */
+static void satisfy(struct broker_partition *partition, int64_t high_watermark, struct broker_produce_part **done)
 {
-    for (struct broker_produce_part *part = partition->wait_first; part != NULL;) {
-        struct broker_produce_part *next = part->next;
-        if ((part->wait_log_end ? log_end_offset : high_watermark) >= part->wait_offset) {
+    struct broker_produce_part *next;
+    for (struct broker_produce_part *part = partition->wait_first; part != NULL && part->wait_offset <= partition->state_end; part = next) {
+        next = part->next;
+        if (part->wait_offset <= high_watermark || part->wait_log_end) {
             wait_take(partition, part);
             chain(done, part);
+        } else if (partition->wait_log_ends == 0) {
+            break;
         }
-        part = next;
     }
+}
+
+/* Last stable offset: before the first open transaction, but never before the log start (its first records may be deleted). True: it moved. */
+static bool advance_stable(struct broker_partition *partition, int64_t high_watermark)
+{
+    int64_t unstable = OT_MAX(eng_producers_first_unstable(eng_log_producers(partition->log)), eng_log_start_offset(partition->log));
+    int64_t stable = OT_MIN(high_watermark, unstable);
+    if (stable <= atomic_load_explicit(&partition->last_stable_offset, memory_order_relaxed)) return false;
+    atomic_store_explicit(&partition->last_stable_offset, stable, memory_order_release);
+    return true;
 }
 
 void broker_partition_advance(struct broker_partition *partition, struct broker_produce_part **done)
 {
     struct eng_log *log = partition->log;
-    int64_t log_end_offset = eng_log_end_offset(log), reach = log_end_offset;
-    int64_t before = atomic_load_explicit(&partition->high_watermark, memory_order_relaxed);
-    bool fsync = broker_partition_durability(partition) != BROKER_DURABILITY_REPLICATED;
+    int64_t reach = partition->state_end, before = atomic_load_explicit(&partition->high_watermark, memory_order_relaxed);
+    bool fsync = broker_partition_durability(partition) != BROKER_DURABILITY_REPLICATED, moved = false;
     if (fsync) reach = OT_MIN(reach, eng_log_flushed_end(log));
     if (partition->is_leader && partition->isr_count <= 1 && reach > before) {      /* with more members the replica machine says how far */
-        OT_ASSERT(reach <= log_end_offset);
+        OT_ASSERT(reach <= eng_log_end_offset(log));
         atomic_store_explicit(&partition->high_watermark, reach, memory_order_release);
         eng_producers_advance(eng_log_producers(log), reach);
         before = reach;
+        moved = true;
     }
-    int64_t unstable = eng_producers_first_unstable(eng_log_producers(log));
-    int64_t stable = OT_MIN(before, unstable);
-    if (stable > atomic_load_explicit(&partition->last_stable_offset, memory_order_relaxed))
-        atomic_store_explicit(&partition->last_stable_offset, stable, memory_order_release);
-    satisfy(partition, before, log_end_offset, done);
-    if (fsync && before < log_end_offset) broker_flush_ask(partition);
-    if (partition->fetch_nodes != NULL) broker_partition_wake_fetches(partition);
+    moved |= advance_stable(partition, before);
+    satisfy(partition, before, done);
+    if (fsync && before < partition->state_end) broker_flush_ask(partition);
+    if (moved && partition->fetch_nodes != NULL) broker_partition_wake_fetches(partition);
 }
 
 void broker_partition_fail_all(struct broker_partition *partition, enum ot_err error, const char *text, struct broker_produce_part **done)
@@ -262,14 +277,11 @@ static void fail_queue(struct broker_partition *partition, enum ot_err err, stru
         failed = next;
     }
     int64_t log_end_offset = eng_log_end_offset(partition->log);
-    for (struct broker_produce_part *part = partition->wait_first; part != NULL;) {      /* duplicates of what just failed */
-        struct broker_produce_part *next = part->next;
-        if (part->wait_offset > log_end_offset) {
-            wait_take(partition, part);
-            fail_part(part, told, text);
-            chain(done, part);
-        }
-        part = next;
+    while (partition->wait_last != NULL && partition->wait_last->wait_offset > log_end_offset) {      /* duplicates of what just failed */
+        struct broker_produce_part *part = partition->wait_last;
+        wait_take(partition, part);
+        fail_part(part, told, text);
+        chain(done, part);
     }
     eng_producers_drop_pending(eng_log_producers(partition->log));
     partition->reserved_end = log_end_offset;
@@ -289,17 +301,61 @@ static enum ot_err write_some(struct broker_partition *partition, const struct e
     return eng_log_append(partition->log, batches, fits, wall_ms, written);
 }
 
-/* Entries of the transaction index are in their file before the last stable offset can pass them. */
+/* Keep what could not be indexed for the next run. A failure here is one of the log. */
+static enum ot_err keep_unindexed(struct broker_partition *partition, const struct eng_completed_txn *txns, uint32_t count)
+{
+    if (count == 0) return OT_OK;
+    struct eng_completed_txn *more = realloc(partition->unindexed, (partition->unindexed_count + count) * sizeof(*more));
+    if (more == NULL) return OT_ERR_IO;
+    memcpy(more + partition->unindexed_count, txns, count * sizeof(*more));
+    partition->unindexed = more;
+    pthread_mutex_lock(&partition->mutex);
+    partition->unindexed_count += count;
+    pthread_mutex_unlock(&partition->mutex);
+    return OT_OK;
+}
+
+/* As many as the disk takes; the reserve is there for this. */
+static enum ot_err index_some(struct broker_partition *partition, const struct eng_completed_txn *txns, uint32_t count, uint32_t *added)
+{
+    enum ot_err err = OT_OK;
+    for (bool again = false; *added < count;) {
+        err = eng_log_add_aborted(partition->log, &txns[*added]);
+        if (err == OT_OK) {
+            ++*added;
+        } else if (err == OT_ERR_NO_SPACE && !again) {
+            again = true;
+            eng_store_reserve_release(partition->core->store, partition->store_dir);
+        } else {
+            break;
+        }
+    }
+    return err;
+}
+
+static enum ot_err index_again(struct broker_partition *partition)
+{
+    uint32_t added = 0;
+    enum ot_err err = index_some(partition, partition->unindexed, partition->unindexed_count, &added);
+    pthread_mutex_lock(&partition->mutex);
+    partition->unindexed_count -= added;
+    memmove(partition->unindexed, partition->unindexed + added, partition->unindexed_count * sizeof(*partition->unindexed));
+    pthread_mutex_unlock(&partition->mutex);
+    return err;
+}
+
+/* Entries of the transaction index are in their file before the last stable offset can pass them: state_end moves only then. */
 static enum ot_err commit_written(struct broker_partition *partition)
 {
     struct aborted_list aborted;
+    uint32_t added = 0;
     aborted.count = 0;
     pthread_mutex_lock(&partition->mutex);
     eng_producers_commit(eng_log_producers(partition->log), eng_log_end_offset(partition->log), note_completed, &aborted);
     pthread_mutex_unlock(&partition->mutex);
-    enum ot_err err = OT_OK;
-    for (uint32_t i = 0; i < aborted.count && err == OT_OK; i++) err = eng_log_add_aborted(partition->log, &aborted.txns[i]);
-    return err;
+    enum ot_err err = index_some(partition, aborted.txns, aborted.count, &added);
+    enum ot_err kept = keep_unindexed(partition, aborted.txns + added, aborted.count - added);
+    return kept != OT_OK ? kept : err;
 }
 
 static void flush_if_due(struct broker_partition *partition, int64_t now_us)
@@ -321,7 +377,8 @@ void broker_lane_run(struct ot_task *task)
     uint32_t count = partition->lane_closed || !partition->is_leader ? 0 : gather(partition, batches);
     pthread_mutex_unlock(&partition->mutex);
     int64_t start_us = ot_exec_now_us(core->background_exec);
-    if (count > 0) err = write_some(partition, batches, count, &written);
+    if (count > 0) err = partition->unindexed_count > 0 ? index_again(partition) : OT_OK;
+    if (count > 0 && err == OT_OK) err = write_some(partition, batches, count, &written);
     if (written > 0) {
         ot_series_observe_us(core->series.append_us, ot_exec_now_us(core->background_exec) - start_us);
         ot_series_add(core->series.append_batches, written);
@@ -331,6 +388,7 @@ void broker_lane_run(struct ot_task *task)
     if (err == OT_OK) err = index_err;
     pthread_mutex_lock(&partition->mutex);
     leave(partition, written, &done);
+    if (partition->unindexed_count == 0 && partition->log != NULL) partition->state_end = eng_log_end_offset(partition->log);
     if (err != OT_OK) fail_queue(partition, err, &done);
     if (written > 0) flush_if_due(partition, ot_exec_now_us(core->background_exec));
     if (atomic_load(&partition->stage) == BROKER_PARTITION_OPEN) broker_partition_advance(partition, &done);

@@ -82,9 +82,12 @@ static enum ot_err delete_records(struct broker_offsets_part *part, struct broke
     if (before < 0 || before > high_watermark) return OT_ERR_OFFSET_OUT_OF_RANGE;
     eng_log_set_start(owner->log, before);
     part->offset = eng_log_start_offset(owner->log);
+    struct broker_produce_part *done = NULL;
     pthread_mutex_lock(&owner->mutex);
+    if (atomic_load(&owner->stage) == BROKER_PARTITION_OPEN) broker_partition_advance(owner, &done);      /* the last stable offset is not below the start */
     broker_partition_wake_fetches(owner);
     pthread_mutex_unlock(&owner->mutex);
+    broker_parts_complete(done);
     return OT_OK;
 }
 

@@ -112,12 +112,13 @@ static void publish(struct broker_partition *partition, struct eng_log *log)
     partition->opening_busy = false;
     partition->log = log;
     partition->store_dir = eng_log_store_dir(log);
-    partition->reserved_end = eng_log_end_offset(log);
+    partition->reserved_end = partition->state_end = eng_log_end_offset(log);
     int64_t high_watermark = atomic_load(&partition->high_watermark);      /* a checkpoint may be stale either way */
     high_watermark = OT_MIN(OT_MAX(high_watermark, eng_log_start_offset(log)), eng_log_end_offset(log));
     atomic_store(&partition->high_watermark, high_watermark);
     eng_producers_advance(eng_log_producers(log), high_watermark);
-    atomic_store(&partition->last_stable_offset, OT_MIN(high_watermark, eng_producers_first_unstable(eng_log_producers(log))));
+    int64_t unstable = OT_MAX(eng_producers_first_unstable(eng_log_producers(log)), eng_log_start_offset(log));
+    atomic_store(&partition->last_stable_offset, OT_MIN(high_watermark, unstable));
     if (atomic_load(&partition->stage) == BROKER_PARTITION_OPENING) {
         partition->lane_closed = eng_log_read_only(log);
         atomic_store(&partition->stage, BROKER_PARTITION_OPEN);
@@ -258,6 +259,7 @@ static void free_run(struct ot_task *task)
         else ot_ignore(eng_log_close(partition->log, false), "only at the end of the process; stop has flushed");
     }
     broker_topic_put(partition->topic);
+    free(partition->unindexed);
     pthread_mutex_destroy(&partition->mutex);
     free(partition);
     atomic_fetch_sub(&core->work_open, 1);

@@ -162,7 +162,7 @@ static bool check(struct broker *broker, struct broker_produce_part *part)
         return false;
     }
     /* without a coordinator of transactions nothing would ever end this one, and the last stable offset would stand for good */
-    if (produce->origin == ENG_ORIGIN_CLIENT && part->verdict.info.transactional) {
+    if (!core->transactions_served && produce->origin == ENG_ORIGIN_CLIENT && part->verdict.info.transactional) {
         refuse(part, produce->transactional_id.null ? OT_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED : OT_ERR_INVALID_TXN_STATE, "transactions are not served yet");
         return false;
     }

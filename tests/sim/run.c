@@ -12,6 +12,7 @@ static void set_up(struct sim_world *world, uint64_t seed)
     char text[256];
     memset(world, 0, sizeof(*world));
     world->seed = seed;
+    world->retention_ms = world->retention_bytes = world->broken_dir = -1;
     ot_rng_seed(&world->rng, seed * 2 + 1);
     world->disk = sim_disk_new(seed * 3 + 1);
     world->sched = sim_sched_new(seed * 5 + 1, 1750000000000);
@@ -62,12 +63,16 @@ static void act(struct sim_world *world)
     uint64_t dice = ot_rng_below(&world->rng, 1000);
     sim_disk_set_wall(world->disk, sim_sched_wall_ms(world->sched));
     if (dice < 560) (void)sim_sched_step(world->sched);
-    else if (dice < 800) sim_client_produce(world);
-    else if (dice < 870) sim_client_fetch(world);
+    else if (dice < 780) sim_client_produce(world);
+    else if (dice < 798) sim_client_end_txn(world);
+    else if (dice < 800) sim_client_configure(world);
+    else if (dice < 830) sim_client_fetch(world);
+    else if (dice < 870) sim_client_poll(world);
     else if (dice < 890) sim_client_delete_records(world);
     else if (dice < 930) sim_client_retry(world);
     else if (dice < 980) (void)sim_sched_skip(world->sched, 1000 + (int64_t)ot_rng_below(&world->rng, 2000000));
     else for (uint64_t n = ot_rng_below(&world->rng, 60); n > 0 && sim_sched_step(world->sched); n--) continue;
+    if (!sim_disk_is_off(world->disk)) sim_watch(world);
 }
 
 /* Faults end, and the operator starts the server again when a directory went offline. */
@@ -84,6 +89,8 @@ static void restart(struct sim_world *world, int how)
     sim_world_drain(world);
     sim_verify(world, how);
     world->offline_seen = false;
+    for (int i = 0; i < SIM_READERS; i++)      /* the server forgot its sessions; some readers know, others are told */
+        if (ot_rng_chance(&world->rng, 0.5)) world->readers[i].session_id = world->readers[i].session_epoch = 0;
     world->faults_on = before;
     choose_faults(world);
 }

@@ -100,6 +100,14 @@ bool sim_sched_step(struct sim_sched *sched)
     return false;
 }
 
+bool sim_sched_idle(const struct sim_sched *sched)
+{
+    const struct ot_timer *timer = ot_timer_heap_first(&sched->timers);
+    for (uint32_t i = 0; i < sched->exec_count; i++)
+        if (sched->execs[i].count > 0) return false;
+    return timer == NULL || timer->deadline_us > sched->now_us;
+}
+
 bool sim_sched_skip(struct sim_sched *sched, int64_t max_us)
 {
     struct ot_timer *timer = ot_timer_heap_first(&sched->timers);

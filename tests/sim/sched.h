@@ -11,6 +11,7 @@ struct sim_sched *sim_sched_new(uint64_t seed, int64_t wall_ms);
 void sim_sched_free(struct sim_sched *sched);
 struct ot_exec *sim_sched_exec(struct sim_sched *sched, const char *name, bool serial);
 bool sim_sched_step(struct sim_sched *sched);              /* one task; false: nothing is queued */
+bool sim_sched_idle(const struct sim_sched *sched);         /* no task is queued and no timer is due */
 bool sim_sched_step_of(struct sim_sched *sched, struct ot_exec *exec);
 bool sim_sched_skip(struct sim_sched *sched, int64_t max_us);      /* to the next timer, at most max_us ahead; runs it. False: none that near, time moved by max_us */
 void sim_sched_forget(struct sim_sched *sched);            /* drop everything queued and every timer: the process died */

@@ -42,21 +42,75 @@ static void opened(void *arg, enum ot_err err)
     SIM_CHECK(world, err == OT_OK || world->faults_on || sim_disk_is_off(world->disk), "a log did not open: %s", ot_err_name(err));
 }
 
+bool sim_class_syncs(const char *durability) { return strcmp(durability, "replicated") != 0; }
+
+void sim_topic_config(struct sim_world *world, struct broker_topic_config *out)
+{
+    const char *keys[] = { "ottla.durability", "index.interval.bytes", "segment.index.bytes" };
+    const char *values[] = { world->durability, "64", "4096" };
+    broker_topic_config_effective(world->config, keys, values, OT_ARRAY_COUNT(keys), out);
+    out->segment_bytes = 6000;                 /* below what Kafka allows a user, so that rolls are frequent */
+    out->retention_ms = world->retention_ms;
+    out->retention_bytes = world->retention_bytes;
+}
+
 static void apply_partition(struct sim_world *world, int index)
 {
     static const int32_t self[1] = { 1 };
     struct broker_topic_config config;
-    char segment[16];
-    snprintf(segment, sizeof(segment), "%u", 1u << 20);
-    const char *keys[] = { "ottla.durability", "segment.bytes", "index.interval.bytes", "retention.ms", "segment.index.bytes", "retention.bytes" };
-    const char *values[] = { world->durability, segment, "64", index == 1 ? "20000" : "-1", "4096", index == 2 ? "60000" : "-1" };
     struct broker_partition_row row = { .topic = "sim", .partition = index, .leader = 1, .leader_epoch = ++world->partitions[index].leader_epoch, .min_isr = 1, .isr = self,
         .isr_count = 1, .replicas = self, .replica_count = 1 };
     memset(row.topic_id.bytes, 7, sizeof(row.topic_id.bytes));
-    broker_topic_config_effective(world->config, keys, values, OT_ARRAY_COUNT(keys), &config);
-    config.segment_bytes = 6000;               /* below what Kafka allows a user, so that rolls are frequent */
+    sim_topic_config(world, &config);
     world->opens_pending++;
+    world->partitions[index].seen_start = world->partitions[index].seen_high_watermark = world->partitions[index].seen_stable = -1;
     broker_partition_apply(broker_of_core(world->core), &row, &config, world->home, opened, world);
+}
+
+/* ---- what is looked at all the time ---- */
+
+static void watch_one(struct sim_world *world, int index)
+{
+    struct broker_partition *partition = broker_partition_find(broker_of_core(world->core), ot_str_of("sim"), index);
+    struct sim_partition *model = &world->partitions[index];
+    if (partition != NULL && atomic_load(&partition->stage) == BROKER_PARTITION_OPEN) {
+        int64_t start = eng_log_start_offset(partition->log), end = eng_log_end_offset(partition->log), flushed = eng_log_flushed_end(partition->log);
+        int64_t high_watermark = atomic_load(&partition->high_watermark), stable = atomic_load(&partition->last_stable_offset);
+        SIM_CHECK(world, start >= model->seen_start && high_watermark >= model->seen_high_watermark && stable >= model->seen_stable,
+            "partition %d: start %lld→%lld, high watermark %lld→%lld, stable %lld→%lld", index, (long long)model->seen_start, (long long)start,
+            (long long)model->seen_high_watermark, (long long)high_watermark, (long long)model->seen_stable, (long long)stable);
+        SIM_CHECK(world, start <= high_watermark && stable <= high_watermark && high_watermark <= end && flushed <= end, "partition %d: start %lld stable %lld hw %lld end %lld flushed %lld",
+            index, (long long)start, (long long)stable, (long long)high_watermark, (long long)end, (long long)flushed);
+        SIM_CHECK(world, !sim_class_syncs(world->durability) || high_watermark <= OT_MAX(flushed, model->class_floor), "partition %d: class %s, high watermark %lld, flushed %lld", index,
+            world->durability, (long long)high_watermark, (long long)flushed);
+        model->seen_start = start;
+        model->seen_high_watermark = high_watermark;
+        model->seen_stable = stable;
+    }
+    broker_partition_put(partition);
+}
+
+void sim_watch(struct sim_world *world)
+{
+    for (int i = 0; i < SIM_PARTITIONS; i++) watch_one(world, i);
+    if (!sim_sched_idle(world->sched)) return;
+    for (uint32_t i = 0; i < SIM_WAITS_MAX; i++)
+        SIM_CHECK(world, world->waits[i] == 0 || world->waits[i] > sim_sched_now_us(world->sched) || sim_disk_is_off(world->disk), "a fetch is not answered in time");
+}
+
+uint32_t sim_wait_begin(struct sim_world *world, int64_t deadline_us)
+{
+    for (uint32_t i = 0; i < SIM_WAITS_MAX; i++) {
+        if (world->waits[i] != 0) continue;
+        world->waits[i] = deadline_us;
+        return i;
+    }
+    return SIM_WAITS_MAX;                      /* too many to look after */
+}
+
+void sim_wait_end(struct sim_world *world, uint32_t wait)
+{
+    if (wait < SIM_WAITS_MAX) world->waits[wait] = 0;
 }
 
 static bool try_open(struct sim_world *world)
@@ -72,6 +126,7 @@ static bool try_open(struct sim_world *world)
     broker->setup = setup;
     broker->node_id = 1;
     world->core = &broker->core;
+    world->core->transactions_served = true;   /* the simulator writes the markers */
     world->core->nap = nap;
     world->core->nap_arg = world;
     bool good = true;

@@ -8,7 +8,10 @@
 #include "sched.h"
 
 #define SIM_PARTITIONS 3
-#define SIM_PRODUCERS 4
+#define SIM_PRODUCERS 6
+#define SIM_TXN_FIRST 4                        /* producers from here on write in transactions */
+#define SIM_READERS 3
+#define SIM_WAITS_MAX 256
 #define SIM_IDS_MAX 20000
 
 enum sim_fate { SIM_OPEN, SIM_ACKED, SIM_REFUSED, SIM_UNKNOWN };      /* UNKNOWN: timed out, or its broker died */
@@ -28,7 +31,23 @@ struct sim_partition {
     int64_t machine_end, process_end;  /* below these offsets everything must survive such a crash */
     int64_t start_promised;            /* DeleteRecords answered this; log start may never be below */
     int64_t consumer_offset;
+    int64_t class_floor;               /* the class in force promises nothing below (it came later) */
+    int64_t seen_start, seen_high_watermark, seen_stable;      /* of this life of the server: none goes back */
     int32_t leader_epoch;
+};
+
+struct sim_producer {
+    int32_t next_sequence[SIM_PARTITIONS];
+    uint32_t open[SIM_PARTITIONS], stuck[SIM_PARTITIONS];
+    bool txn_open[SIM_PARTITIONS];     /* data since the last marker that was acknowledged */
+    enum { SIM_MARKER_NONE, SIM_MARKER_OPEN, SIM_MARKER_UNKNOWN } marker[SIM_PARTITIONS];
+    bool commit[SIM_PARTITIONS];       /* of a marker whose fate is not known */
+};
+
+struct sim_reader {                    /* a consumer with an incremental fetch session over all partitions */
+    int32_t session_id, session_epoch;
+    int64_t offsets[SIM_PARTITIONS];
+    bool moved[SIM_PARTITIONS], busy, committed;
 };
 
 struct sim_world {
@@ -43,7 +62,12 @@ struct sim_world {
     struct broker_core *core;
     struct sim_partition partitions[SIM_PARTITIONS];
     struct sim_batch *batches; uint32_t batch_count;
-    struct { int32_t next_sequence[SIM_PARTITIONS]; uint32_t open[SIM_PARTITIONS], stuck[SIM_PARTITIONS]; } producers[SIM_PRODUCERS];
+    struct sim_producer producers[SIM_PRODUCERS];
+    struct sim_reader readers[SIM_READERS];
+    int64_t waits[SIM_WAITS_MAX];      /* when each open fetch has to be answered; 0: free */
+    struct { uint32_t generation, opens; bool there, removed_late; } chaos;    /* the topic that comes and goes */
+    int64_t retention_ms, retention_bytes;
+    int broken_dir;                    /* -1: none */
     uint32_t calls_open, opens_pending;
     const char *durability, *append_io;
     bool verbose, offline_seen, faults_on;
@@ -61,11 +85,29 @@ void sim_world_drain(struct sim_world *world);                 /* until nothing 
 void sim_world_stop(struct sim_world *world);                  /* cleanly */
 void sim_world_crash(struct sim_world *world, bool machine);   /* power is off, everything fails, memory goes, power comes back */
 
+bool sim_class_syncs(const char *durability);                  /* with one replica: all but `replicated` */
+void sim_topic_config(struct sim_world *world, struct broker_topic_config *out);
+void sim_watch(struct sim_world *world);                       /* nothing published goes back; when all is idle, no fetch is late */
+uint32_t sim_wait_begin(struct sim_world *world, int64_t deadline_us);
+void sim_wait_end(struct sim_world *world, uint32_t wait);
+void sim_promise_visible(struct sim_world *world, int index, int64_t high_watermark);      /* what a consumer may have seen must not vanish */
+
 /* clients.c */
 void sim_client_produce(struct sim_world *world);
 void sim_client_retry(struct sim_world *world);                /* batches of idempotent producers whose fate is unknown, in order */
-void sim_client_fetch(struct sim_world *world);
+void sim_client_end_txn(struct sim_world *world);              /* a marker, as the transaction coordinator would send it */
+void sim_client_configure(struct sim_world *world);            /* durability class and retention change while all runs */
+/* readers.c */
+void sim_client_fetch(struct sim_world *world);                /* one partition, no session */
+void sim_client_poll(struct sim_world *world);                 /* all partitions, by session */
 void sim_client_delete_records(struct sim_world *world);
+/* chaos.c: a topic that is removed and made anew under the same name while calls are open */
+void sim_chaos_act(struct sim_world *world);
+void sim_chaos_reopen(struct sim_world *world);                /* at a start: what was there comes back, what was deleted is deleted again */
+/* content.c */
+/* The client's batch that is stored here; checks CRC, records and keys. 0: a marker. */
+uint32_t sim_content_check(struct sim_world *world, struct eng_decode *decode, int partition, const uint8_t *data, const struct eng_batch_info *info);
+size_t sim_content_read(struct sim_world *world, const struct eng_read_result *result, uint8_t *data, size_t cap);   /* 0: the disk failed */
 /* verify.c: the log against what was promised. crashed: 0 no crash, 1 process, 2 machine since the last verify */
 void sim_verify(struct sim_world *world, int crashed);
 
