@@ -118,6 +118,9 @@ static bool check_config(struct work *work, const struct broker_config_entry *en
     enum ot_err err = item->kind == BROKER_ALTER_BROKER_CONFIG
         ? broker_config_check_dynamic(work->request->broker->setup.config, item->broker_id, key, text, item->text, sizeof item->text)
         : broker_topic_config_check(key, text, item->text, sizeof item->text);
+    if (err == OT_ERR_INVALID_CONFIG && item->kind == BROKER_ALTER_BROKER_CONFIG && broker_config_known(key)) {
+        err = OT_ERR_INVALID_REQUEST;          /* as Kafka: of a topic's value it says INVALID_CONFIG, of a broker's this */
+    }
     if (err != OT_OK) {
         item->error = err;
         return false;
@@ -247,12 +250,13 @@ static bool build_change(struct work *work, const struct broker_view *view, uint
     if (op == BROKER_CONFIG_DELETE || (item->ops == NULL && item->kind != BROKER_CREATE_TOPIC && value.null)) {
         value = (struct ot_str){ .null = true };
     } else if (value.null) {
-        return refuse(item, OT_ERR_INVALID_CONFIG, "Null value not supported for topic configs: %.*s", (int)OT_MIN(entry->name.bytes, 100u), entry->name.data);
+        return refuse(item, item->kind == BROKER_CREATE_TOPIC ? OT_ERR_INVALID_CONFIG : OT_ERR_INVALID_REQUEST, "Null value not supported for : %.*s",
+            (int)OT_MIN(entry->name.bytes, 100u), entry->name.data);
     } else if ((op == BROKER_CONFIG_APPEND || op == BROKER_CONFIG_SUBTRACT) && !compute_list(work, view, entry, op == BROKER_CONFIG_APPEND, &value)) {
         return false;
     }
     work->changes[at] = (struct coord_config_change){ entry->name, value };
-    return check_config(work, entry, value);
+    return value.null || check_config(work, entry, value);     /* what is not set may be removed, whatever it is */
 }
 
 static bool build_changes(struct work *work, const struct broker_view *view)
@@ -402,6 +406,13 @@ static bool build_alter(struct work *work, const struct broker_view *view)
     struct coord_configs_ask *ask = &work->ask.request.u.configs;
     struct broker_view_topic topic = { 0 };
     bool of_topic = item->kind == BROKER_ALTER_TOPIC_CONFIG;
+    if (of_topic && (item->topic.null || item->topic.bytes == 0)) {
+        return refuse(item, OT_ERR_INVALID_REQUEST, "Default topic resources are not allowed.");
+    }
+    if (of_topic && !broker_topic_name_valid(item->topic, item->text, sizeof item->text)) {
+        item->error = OT_ERR_INVALID_TOPIC_EXCEPTION;
+        return false;
+    }
     if (of_topic && !broker_view_topic(view, item->topic, &topic)) {
         return refuse(item, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, "The topic '%.*s' does not exist.", (int)OT_MIN(item->topic.bytes, 150u),
             item->topic.null ? "" : item->topic.data);
@@ -506,25 +517,43 @@ static void done_run(struct ot_task *task)
     call->done(call);
 }
 
-/* Duplicates of a topic within one request: every one of them is refused. */
+/* What an item is about, within its kind. 0: nothing that could be there twice. */
+static size_t subject(const struct broker_admin_item *item, char key[static 300])
+{
+    const char *from = item->topic.data;
+    size_t bytes = item->topic.bytes;
+    key[0] = (char)item->kind;
+    if (item->kind == BROKER_ALTER_BROKER_CONFIG) {
+        from = (const char *)&item->broker_id;
+        bytes = sizeof item->broker_id;
+    } else if (item->topic.null) {
+        from = (const char *)item->topic_id.bytes;
+        bytes = ot_uuid_is_zero(&item->topic_id) ? 0 : sizeof item->topic_id;
+    }
+    if (bytes == 0 || bytes > 280) {
+        return 0;
+    }
+    memcpy(key + 1, from, bytes);
+    return 1 + bytes;
+}
+
+/* Duplicates of a topic or broker within one request: every one of them is refused. */
 static void refuse_duplicates(struct broker_admin *admin, struct ot_map *seen)
 {
     for (uint32_t pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < admin->item_count; i++) {
             struct broker_admin_item *item = &admin->items[i];
             char key[300];
-            if (item->kind == BROKER_ALTER_BROKER_CONFIG || (item->topic.null && ot_uuid_is_zero(&item->topic_id)) || item->topic.bytes > 280) {
+            const size_t bytes = subject(item, key);
+            if (bytes == 0) {
                 continue;
             }
-            key[0] = (char)item->kind;
-            size_t bytes = 1;
-            memcpy(key + bytes, item->topic.null ? (const char *)item->topic_id.bytes : item->topic.data, item->topic.null ? 16 : item->topic.bytes);
-            bytes += item->topic.null ? 16 : item->topic.bytes;
             uintptr_t count = (uintptr_t)ot_map_get(seen, key, bytes);
             if (pass == 0) {
                 ot_ignore(ot_map_put(seen, key, bytes, (void *)(count + 1)), "then the coordinator decides one after the other");
             } else if (count > 1) {
-                refuse(item, OT_ERR_INVALID_REQUEST, "Duplicate topic name.");
+                bool alter = item->kind == BROKER_ALTER_BROKER_CONFIG || item->kind == BROKER_ALTER_TOPIC_CONFIG;
+                refuse(item, OT_ERR_INVALID_REQUEST, alter ? "Each resource must appear at most once." : "Duplicate topic name.");
             }
         }
     }

@@ -300,6 +300,7 @@ enum ot_err broker_open(const struct broker_setup *setup, struct broker **out)
     broker->started_wall_ms = ot_exec_wall_ms(setup->coord_exec);
     broker_views_init(&broker->views);
     broker_producer_ids_init(broker);
+    broker_telemetry_init(&broker->telemetry, setup->metrics);
     pthread_mutex_init(&broker->auto_creates.mutex, NULL);
     ot_map_init(&broker->auto_creates.names);
     pthread_mutex_init(&broker->starting.mutex, NULL);
@@ -348,6 +349,7 @@ void broker_close(struct broker *broker)
         eng_store_close(broker->core.store);
     }
     broker_producer_ids_free(broker);
+    broker_telemetry_free(&broker->telemetry);
     ot_map_free(&broker->auto_creates.names);
     pthread_mutex_destroy(&broker->auto_creates.mutex);
     pthread_mutex_destroy(&broker->starting.mutex);
@@ -371,5 +373,6 @@ struct eng_store *broker_store(struct broker *broker) { return broker->core.stor
 const struct broker_config *broker_config(struct broker *broker) { return broker_config_current(broker->setup.config); }
 struct broker_config_store *broker_config_store(struct broker *broker) { return broker->setup.config; }
 struct ot_metrics *broker_metrics(struct broker *broker) { return broker->core.metrics; }
+struct broker_telemetry *broker_telemetry(struct broker *broker) { return &broker->telemetry; }
 int32_t broker_node_id(const struct broker *broker) { return broker->node_id; }
 int64_t broker_started_wall_ms(const struct broker *broker) { return broker->started_wall_ms; }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static struct broker_config_slot *slot_of(const struct broker_config_store *store, const struct broker_config_row *row)
 {
@@ -248,6 +249,8 @@ enum ot_err broker_config_check_dynamic(const struct broker_config_store *store,
     return value == NULL ? OT_OK : broker_config_valid(row, value, text_out, text_bytes);
 }
 
+bool broker_config_known(const char *key) { return broker_config_row_by_key(key) != NULL; }
+
 /* ---- describe ---- */
 
 static void add_synonym(struct broker_config_value *value, enum broker_config_source source, const char *name, const char *text)
@@ -317,6 +320,10 @@ enum ot_err broker_topic_config_check(const char *key, const char *value, char *
     const struct broker_config_row *row = broker_topic_config_row_by_key(key);
     if (row == NULL) {
         snprintf(text_out, text_bytes, "Unknown topic config name: %s", key);
+        return OT_ERR_INVALID_CONFIG;
+    }
+    if (value != NULL && strcmp(key, "remote.storage.enable") == 0 && strcasecmp(value, "true") == 0) {
+        snprintf(text_out, text_bytes, "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.");
         return OT_ERR_INVALID_CONFIG;
     }
     return value == NULL ? OT_OK : broker_config_valid(row, value, text_out, text_bytes);

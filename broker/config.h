@@ -72,6 +72,7 @@ OT_MUST_CHECK enum ot_err broker_config_apply_dynamic(struct broker_config_store
 /* May this be set dynamically, and is the value valid? For AlterConfigs. */
 OT_MUST_CHECK enum ot_err broker_config_check_dynamic(const struct broker_config_store *store, int32_t broker_id, const char *key, const char *value,
     char *text_out, size_t text_bytes);
+bool broker_config_known(const char *key);     /* a broker key, with or without a meaning here */
 OT_MUST_CHECK enum ot_err broker_topic_config_check(const char *key, const char *value, char *text_out, size_t text_bytes);
 /* Effective topic config = built-in < broker's synonym < overrides. overrides: pairs of texts. */
 void broker_topic_config_effective(const struct broker_config_store *store, const char *const *keys, const char *const *values, uint32_t count,

@@ -79,6 +79,8 @@
     X(max_incremental_fetch_session_cache_slots, "max.incremental.fetch.session.cache.slots", INT, "1000", 0, INT32_MAX, NULL, RESTART, NULL, "fetch sessions kept") \
     X(max_request_partition_size_limit, "max.request.partition.size.limit", INT, "2000", 1, INT32_MAX, NULL, RESTART, NULL, "partitions in one DescribeTopicPartitions answer") \
     X(request_timeout_ms, "request.timeout.ms", INT, "30000", 0, INT32_MAX, NULL, RESTART, NULL, "how long a forwarded request may take") \
+    X(ottla_client_metrics, "ottla.client.metrics", LIST, "", 0, 0, NULL, CLUSTER_WIDE, NULL, "prefixes of metrics that clients are asked to push about themselves; * = all, empty = none") \
+    X(ottla_client_metrics_interval_ms, "ottla.client.metrics.interval.ms", INT, "300000", 100, 3600000, NULL, CLUSTER_WIDE, NULL, "how often clients push, or ask again what to push") \
     X(rest_max_request_bytes, "rest.max.request.bytes", INT, "8388608", 1024, INT32_MAX, NULL, RESTART, NULL, "largest REST body") \
     X(rest_auth_anonymous, "rest.auth.anonymous", BOOL, "false", 0, 0, NULL, RESTART, NULL, "serve REST without authentication on addresses other than loopback") \
     X(metrics_partition_detail, "metrics.partition.detail", CHOICE, "auto", 0, 0, "auto|on|off", RESTART, NULL, "partition-level series in the exposition") \

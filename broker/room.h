@@ -4,6 +4,7 @@
 
 #include "broker/coordinator.h"
 #include "broker/core.h"
+#include "broker/telemetry.h"
 #include "broker/view.h"
 
 /* ---- views: the committed states that readers hold ---- */
@@ -46,6 +47,7 @@ struct broker {
     struct broker_views views;
     struct broker_producer_ids producer_ids;
     struct broker_auto auto_creates;
+    struct broker_telemetry telemetry;
     _Atomic int stage;
     _Atomic(const char *) halted_text;
     int32_t node_id, term;

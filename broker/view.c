@@ -151,6 +151,16 @@ bool broker_view_next_broker(const struct broker_view *view, int32_t after, stru
     return true;
 }
 
+bool broker_view_voter(const struct broker_view *view, int32_t id, struct broker_view_voter *out)
+{
+    struct ot_coord_voter_row row;
+    if (coord_voter_get(&view->value, id, &row) != OT_OK) {
+        return false;
+    }
+    *out = (struct broker_view_voter){ row.dir_id, row.host, row.port };
+    return true;
+}
+
 static void fill_topic(const struct ot_uuid *id, const struct ot_coord_topic_row *row, struct broker_view_topic *out)
 {
     *out = (struct broker_view_topic){ *id, row->name, row->internal, row->partition_count, row->created_ms, row->version };

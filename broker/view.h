@@ -20,6 +20,10 @@ struct broker_view_broker { int32_t id; int64_t epoch; bool fenced; struct ot_st
 /* Next row after `after` (start with INT32_MIN); false at the end. scratch memory for arrays comes from the arena. */
 bool broker_view_next_broker(const struct broker_view *view, int32_t after, struct ot_arena *arena, struct broker_view_broker *out);
 
+/* Is this broker a voter of the coordinator? Its directory, and where its peers reach it. */
+struct broker_view_voter { struct ot_uuid dir_id; struct ot_str host; int32_t port; };
+bool broker_view_voter(const struct broker_view *view, int32_t id, struct broker_view_voter *out);
+
 struct broker_view_topic { struct ot_uuid id; struct ot_str name; bool internal; int32_t partition_count; int64_t created_ms; int64_t version; /* metadata offset of its last change */ };
 bool broker_view_topic(const struct broker_view *view, struct ot_str name, struct broker_view_topic *out);
 bool broker_view_topic_by_id(const struct broker_view *view, const struct ot_uuid *id, struct broker_view_topic *out);

@@ -1,0 +1,14 @@
+/* Feature levels of the cluster (KIP-584): which there are, and what UpdateFeatures may ask. Each is final at its highest level from the founding on. */
+#ifndef OT_BROKER_FEATURES_H
+#define OT_BROKER_FEATURES_H
+
+#include "broker/call.h"
+
+struct broker_feature { const char *name; int16_t min, max, level; };
+const struct broker_feature *broker_features(uint32_t *count_out);
+
+enum broker_feature_change { BROKER_FEATURE_UPGRADE = 1, BROKER_FEATURE_SAFE_DOWNGRADE, BROKER_FEATURE_UNSAFE_DOWNGRADE };     /* Kafka's numbers */
+/* OK: it has that level. INVALID_UPDATE_VERSION, with words: no such feature or level, or one that would have to change. Any thread. */
+OT_MUST_CHECK enum ot_err broker_feature_update(int32_t node_id, struct ot_str name, int16_t level, int8_t change, char text[static BROKER_TEXT_MAX]);
+
+#endif
