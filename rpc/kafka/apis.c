@@ -1,6 +1,10 @@
 /* The dispatcher's rows. An API is a row here, a handler, and a byte-exact test; ranges and messages come from base/wire's table. */
 #include "rpc/kafka/request.h"
 
+#include "base/wire/alter_client_quotas_request.h"
+#include "base/wire/alter_configs_request.h"
+#include "base/wire/alter_partition_reassignments_request.h"
+#include "base/wire/alter_replica_log_dirs_request.h"
 #include "base/wire/api_versions_request.h"
 #include "base/wire/create_acls_request.h"
 #include "base/wire/create_partitions_request.h"
@@ -9,17 +13,30 @@
 #include "base/wire/delete_records_request.h"
 #include "base/wire/delete_topics_request.h"
 #include "base/wire/describe_acls_request.h"
+#include "base/wire/describe_client_quotas_request.h"
 #include "base/wire/describe_cluster_request.h"
 #include "base/wire/describe_configs_request.h"
+#include "base/wire/describe_log_dirs_request.h"
+#include "base/wire/describe_producers_request.h"
+#include "base/wire/describe_quorum_request.h"
+#include "base/wire/describe_topic_partitions_request.h"
+#include "base/wire/describe_user_scram_credentials_request.h"
+#include "base/wire/elect_leaders_request.h"
 #include "base/wire/fetch_request.h"
 #include "base/wire/find_coordinator_request.h"
+#include "base/wire/get_telemetry_subscriptions_request.h"
+#include "base/wire/incremental_alter_configs_request.h"
 #include "base/wire/init_producer_id_request.h"
+#include "base/wire/list_config_resources_request.h"
 #include "base/wire/list_offsets_request.h"
+#include "base/wire/list_partition_reassignments_request.h"
 #include "base/wire/metadata_request.h"
 #include "base/wire/offset_for_leader_epoch_request.h"
 #include "base/wire/produce_request.h"
+#include "base/wire/push_telemetry_request.h"
 #include "base/wire/sasl_authenticate_request.h"
 #include "base/wire/sasl_handshake_request.h"
+#include "base/wire/update_features_request.h"
 
 #define ROW(key, overlap, name, cancel) { OT_API_##key, overlap, -1, sizeof(struct ot_##name##_request), rpc_handle_##name, cancel }
 
@@ -40,9 +57,26 @@ const struct rpc_api rpc_apis[] = {
     ROW(CREATE_ACLS, RPC_ALONE, create_acls, NULL),
     ROW(DELETE_ACLS, RPC_ALONE, delete_acls, NULL),
     ROW(DESCRIBE_CONFIGS, RPC_ALONE, describe_configs, NULL),
+    ROW(ALTER_CONFIGS, RPC_ALONE, alter_configs, NULL),
+    ROW(ALTER_REPLICA_LOG_DIRS, RPC_ALONE, alter_replica_log_dirs, NULL),
+    ROW(DESCRIBE_LOG_DIRS, RPC_ALONE, describe_log_dirs, NULL),
     ROW(SASL_AUTHENTICATE, RPC_ALONE, sasl_authenticate, NULL),
     ROW(CREATE_PARTITIONS, RPC_ALONE, create_partitions, NULL),
+    ROW(ELECT_LEADERS, RPC_ALONE, elect_leaders, NULL),
+    ROW(INCREMENTAL_ALTER_CONFIGS, RPC_ALONE, incremental_alter_configs, NULL),
+    ROW(ALTER_PARTITION_REASSIGNMENTS, RPC_ALONE, alter_partition_reassignments, NULL),
+    ROW(LIST_PARTITION_REASSIGNMENTS, RPC_ALONE, list_partition_reassignments, NULL),
+    ROW(DESCRIBE_CLIENT_QUOTAS, RPC_ALONE, describe_client_quotas, NULL),
+    ROW(ALTER_CLIENT_QUOTAS, RPC_ALONE, alter_client_quotas, NULL),
+    ROW(DESCRIBE_USER_SCRAM_CREDENTIALS, RPC_ALONE, describe_user_scram_credentials, NULL),
+    ROW(DESCRIBE_QUORUM, RPC_ALONE, describe_quorum, NULL),
+    ROW(UPDATE_FEATURES, RPC_ALONE, update_features, NULL),
     ROW(DESCRIBE_CLUSTER, RPC_ALONE, describe_cluster, NULL),
+    ROW(DESCRIBE_PRODUCERS, RPC_ALONE, describe_producers, NULL),
+    ROW(GET_TELEMETRY_SUBSCRIPTIONS, RPC_ALONE, get_telemetry_subscriptions, NULL),
+    ROW(PUSH_TELEMETRY, RPC_ALONE, push_telemetry, NULL),
+    ROW(LIST_CONFIG_RESOURCES, RPC_ALONE, list_config_resources, NULL),
+    ROW(DESCRIBE_TOPIC_PARTITIONS, RPC_ALONE, describe_topic_partitions, NULL),
 };
 const uint32_t rpc_api_count = OT_ARRAY_COUNT(rpc_apis);
 OT_STATIC_ASSERT(OT_ARRAY_COUNT(rpc_apis) <= RPC_APIS_MAX, "series are kept per row");

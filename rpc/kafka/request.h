@@ -8,6 +8,8 @@
 #include "base/net/net.h"
 #include "base/wire/apis.h"
 #include "broker/broker.h"
+#include "broker/replica_dirs.h"
+#include "broker/telemetry.h"
 #include "rpc/kafka/server.h"
 
 #include <pthread.h>
@@ -28,7 +30,7 @@ struct rpc_api {
 };
 extern const struct rpc_api rpc_apis[];
 extern const uint32_t rpc_api_count;
-#define RPC_APIS_MAX 32
+#define RPC_APIS_MAX 96
 bool rpc_api_serves(const struct rpc_api *row, const struct ot_api *api, int16_t version);
 int16_t rpc_api_max(const struct rpc_api *row, const struct ot_api *api);
 
@@ -64,6 +66,7 @@ struct rpc_request {
         struct broker_offsets offsets;
         struct broker_admin admin;
         struct broker_producer_id producer_id;
+        struct broker_replica_dirs replica_dirs;
     } call;
     _Alignas(16) uint8_t first[6144];      /* the arena's first block: small requests allocate nothing */
 };
@@ -150,5 +153,22 @@ RPC_HANDLER(sasl_authenticate);
 RPC_HANDLER(describe_acls);
 RPC_HANDLER(create_acls);
 RPC_HANDLER(delete_acls);
+RPC_HANDLER(alter_configs);
+RPC_HANDLER(incremental_alter_configs);
+RPC_HANDLER(list_config_resources);
+RPC_HANDLER(alter_replica_log_dirs);
+RPC_HANDLER(describe_log_dirs);
+RPC_HANDLER(elect_leaders);
+RPC_HANDLER(alter_partition_reassignments);
+RPC_HANDLER(list_partition_reassignments);
+RPC_HANDLER(describe_client_quotas);
+RPC_HANDLER(alter_client_quotas);
+RPC_HANDLER(describe_user_scram_credentials);
+RPC_HANDLER(describe_quorum);
+RPC_HANDLER(update_features);
+RPC_HANDLER(describe_producers);
+RPC_HANDLER(get_telemetry_subscriptions);
+RPC_HANDLER(push_telemetry);
+RPC_HANDLER(describe_topic_partitions);
 
 #endif

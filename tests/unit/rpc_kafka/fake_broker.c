@@ -33,6 +33,7 @@ void fake_init(void)
     if (broker_config_store_new(&fake.config) != OT_OK) abort();
     if (broker_config_set(fake.config, BROKER_SOURCE_FLAG, "test", "ottla.network.threads", "2", text, sizeof text) != OT_OK) abort();
     if (ot_exec_pool_start("fake", 1, &fake.pool) != OT_OK) abort();
+    broker_telemetry_init(&fake.telemetry, NULL);
     (void)fake_topic("a", 1);
     (void)fake_topic("b", 3);
     fake_topic("__in", 2)->internal = true;
@@ -54,6 +55,7 @@ void fake_free(void)
     while (pins_free != NULL) free(pin_take());
     broker_config_store_free(fake.config);
     pthread_mutex_destroy(&fake.mutex);
+    broker_telemetry_free(&fake.telemetry);
 }
 
 /* ---- broker.h */
@@ -316,6 +318,7 @@ static void admin_one(struct broker_admin_item *item)
     item->text[0] = '\0';
     item->error = OT_OK;
     fake.last_item = *item;
+    fake.item_count++;
     if (item->kind == BROKER_CREATE_TOPIC) {
         item->error = topic != NULL ? OT_ERR_TOPIC_ALREADY_EXISTS : item->replication_factor > 1 ? OT_ERR_INVALID_REPLICATION_FACTOR : broker_topic_name_check(item->topic);
         if (item->error == OT_ERR_INVALID_REPLICATION_FACTOR) (void)snprintf(item->text, sizeof item->text, "3 replicas, 1 broker");
@@ -328,6 +331,7 @@ static void admin_one(struct broker_admin_item *item)
         }
         return;
     }
+    if (item->kind == BROKER_ALTER_BROKER_CONFIG) return;
     if (topic == NULL) {
         item->error = item->topic.null ? OT_ERR_UNKNOWN_TOPIC_ID : OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
     } else if (item->kind == BROKER_DELETE_TOPIC) {
@@ -459,3 +463,60 @@ bool broker_view_partition(const struct broker_view *view, const struct ot_uuid 
     *out = (struct broker_view_partition){ .index = index, .leader = index == 2 ? -1 : 1, .leader_epoch = 3, .replicas = { one, 1 }, .isr = { one, 1 } };
     return true;
 }
+
+bool broker_view_voter(const struct broker_view *view, int32_t id, struct broker_view_voter *out)
+{
+    (void)view;
+    *out = (struct broker_view_voter){ .dir_id = { { 8 } }, .host = ot_str_of("127.0.0.1"), .port = 9093 };
+    return id == fake.node_id;
+}
+
+/* ---- partition.h: topics[i] has its partitions at the address of its bytes */
+
+struct broker_partition *broker_partition_find(struct broker *broker, struct ot_str topic, int32_t partition)
+{
+    struct fake_topic *found = find(topic, NULL);
+    (void)broker;
+    return found != NULL && partition >= 0 && partition < found->partition_count ? (struct broker_partition *)(void *)found : NULL;
+}
+
+void broker_partition_put(struct broker_partition *partition) { (void)partition; }
+
+void broker_partition_state(struct broker_partition *partition, struct broker_partition_state *out)
+{
+    const struct fake_topic *topic = (const struct fake_topic *)(const void *)partition;
+    *out = (struct broker_partition_state){ .topic = topic->name, .leader = fake.leader_elsewhere < 0, .open = true, .producer_count = 2 };
+}
+
+uint32_t broker_partition_producers(struct broker_partition *partition, struct eng_producer_view *out, uint32_t max)
+{
+    (void)partition;
+    for (uint32_t i = 0; i < max && i < 2; i++)
+        out[i] = (struct eng_producer_view){ .producer_id = 70 + i, .epoch = 3, .last_sequence = 9, .last_timestamp_ms = 1234, .coordinator_epoch = -1,
+            .current_txn_first_offset = i == 0 ? -1 : 55 };
+    return 2;
+}
+
+/* ---- log_dirs.h, telemetry.h */
+
+void broker_replica_dirs(struct broker *broker, struct broker_replica_dirs *ask)
+{
+    static struct broker_replica_dir dirs[2] = { { "/d/0", OT_OK, 1000, 400, 0, 3 }, { "/d/1", OT_ERR_KAFKA_STORAGE_ERROR, -1, -1, 0, 0 } };
+    static struct broker_dir_replica replicas[3] = { { "a", 0, 0, 10 }, { "b", 0, 0, 20 }, { "b", 2, 0, 30 } };
+    ask->broker = broker;
+    ask->error = OT_OK;
+    ask->dirs = dirs;
+    ask->dir_count = 2;
+    ask->replicas = replicas;
+    ask->replica_count = 3;
+    answer(&ask->call);
+}
+
+enum ot_err broker_replica_dir_check(struct broker *broker, struct ot_str path, struct ot_str topic, int32_t partition)
+{
+    (void)broker;
+    if (!ot_str_equal(path, ot_str_of("/d/0"))) return OT_ERR_LOG_DIR_NOT_FOUND;
+    return find_error(topic, NULL, partition);
+}
+
+struct broker_telemetry *broker_telemetry(struct broker *broker) { (void)broker; return &fake.telemetry; }

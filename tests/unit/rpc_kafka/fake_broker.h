@@ -4,6 +4,8 @@
 #define TEST_FAKE_BROKER_H
 
 #include "broker/broker.h"
+#include "broker/replica_dirs.h"
+#include "broker/telemetry.h"
 #include <pthread.h>
 
 #define FAKE_TOPICS_MAX 64
@@ -38,7 +40,9 @@ struct fake_broker {
     int32_t aborted;                       /* how many aborted transactions to tell; -1: null */
     _Atomic uint32_t pins_out;
     uint32_t produces, fetches, admins, offsets, producer_ids;
+    uint32_t item_count;                   /* of all admin calls */
     struct broker_admin_item last_item;
+    struct broker_telemetry telemetry;
     struct broker_fetch last_fetch;
     struct broker_produce last_produce;
 };

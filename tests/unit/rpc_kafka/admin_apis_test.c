@@ -1,0 +1,530 @@
+/* What administrators ask beyond topics: configuration changes, directories, elections, reassignments, quorum, features, telemetry, quotas, credentials. */
+#include "client.h"
+
+#include "base/wire/alter_client_quotas_request.h"
+#include "base/wire/alter_client_quotas_response.h"
+#include "base/wire/alter_configs_request.h"
+#include "base/wire/alter_configs_response.h"
+#include "base/wire/alter_partition_reassignments_request.h"
+#include "base/wire/alter_partition_reassignments_response.h"
+#include "base/wire/alter_replica_log_dirs_request.h"
+#include "base/wire/alter_replica_log_dirs_response.h"
+#include "base/wire/describe_client_quotas_request.h"
+#include "base/wire/describe_client_quotas_response.h"
+#include "base/wire/describe_log_dirs_request.h"
+#include "base/wire/describe_log_dirs_response.h"
+#include "base/wire/describe_producers_request.h"
+#include "base/wire/describe_producers_response.h"
+#include "base/wire/describe_quorum_request.h"
+#include "base/wire/describe_quorum_response.h"
+#include "base/wire/describe_topic_partitions_request.h"
+#include "base/wire/describe_topic_partitions_response.h"
+#include "base/wire/describe_user_scram_credentials_request.h"
+#include "base/wire/describe_user_scram_credentials_response.h"
+#include "base/wire/elect_leaders_request.h"
+#include "base/wire/elect_leaders_response.h"
+#include "base/wire/get_telemetry_subscriptions_request.h"
+#include "base/wire/get_telemetry_subscriptions_response.h"
+#include "base/wire/incremental_alter_configs_request.h"
+#include "base/wire/incremental_alter_configs_response.h"
+#include "base/wire/list_config_resources_request.h"
+#include "base/wire/list_config_resources_response.h"
+#include "base/wire/list_partition_reassignments_request.h"
+#include "base/wire/list_partition_reassignments_response.h"
+#include "base/wire/push_telemetry_request.h"
+#include "base/wire/push_telemetry_response.h"
+#include "base/wire/update_features_request.h"
+#include "base/wire/update_features_response.h"
+
+static void config_changes_keep_their_order_and_each_resource_has_one_result(void **state)
+{
+    struct ot_incremental_alter_configs_request_alterable_config keys[] = { { .name = ot_str_of("cleanup.policy"), .config_operation = 2, .value = ot_str_of("compact") },
+        { .name = ot_str_of("retention.ms"), .config_operation = 1, .value.null = true } },
+        odd[] = { { .name = ot_str_of("retention.ms"), .config_operation = 7, .value = ot_str_of("1") } };
+    struct ot_incremental_alter_configs_request_alter_configs_resource resources[] = {
+        { .resource_type = 3, .resource_name = ot_str_of("x") }, { .resource_type = 2, .resource_name = ot_str_of("nope"), .configs = { keys, 2 } },
+        { .resource_type = 2, .resource_name = ot_str_of("b"), .configs = { odd, 1 } }, { .resource_type = 4, .resource_name = ot_str_of("seven") },
+        { .resource_type = 4, .resource_name = ot_str_of("") }, { .resource_type = 4, .resource_name = ot_str_of("99999999999") },
+        { .resource_type = 2, .resource_name = ot_str_of("b"), .configs = { keys, 2 } } };
+    static const int16_t errors[] = { OT_ERR_INVALID_REQUEST, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, OT_ERR_INVALID_REQUEST, OT_ERR_INVALID_REQUEST, 0, OT_ERR_INVALID_REQUEST, 0 };
+    struct ot_incremental_alter_configs_request request;
+    struct ot_incremental_alter_configs_response response;
+    (void)state;
+    door_start();
+    const int fd = client();
+    for (int16_t version = 0; version <= 1; version++) {
+        ot_incremental_alter_configs_request_defaults(&request);
+        request.resources.items = resources;
+        request.resources.count = OT_ARRAY_COUNT(resources);
+        request.validate_only = version == 1;
+        fake.item_count = 0;
+        exchange(fd, OT_API_INCREMENTAL_ALTER_CONFIGS, version, &request, &response);
+        assert_int_equal(response.responses.count, OT_ARRAY_COUNT(resources));
+        for (size_t i = 0; i < OT_ARRAY_COUNT(resources); i++) {
+            assert_int_equal(response.responses.items[i].error_code, errors[i]);
+            assert_int_equal(response.responses.items[i].resource_type, resources[i].resource_type);
+            assert_true(ot_str_equal(response.responses.items[i].resource_name, resources[i].resource_name));
+            assert_int_equal(response.responses.items[i].error_message.null, errors[i] == 0);
+        }
+        assert_int_equal(fake.item_count, 3);          /* the others never reached the broker */
+        assert_int_equal(fake.last_item.kind, BROKER_ALTER_TOPIC_CONFIG);
+        assert_int_equal(fake.last_item.config_count, 2);
+        assert_int_equal(fake.last_item.validate_only, version == 1);
+        assert_false(fake.last_item.replace_all);
+    }
+    close(fd);
+    door_stop();
+}
+
+static void alter_configs_replaces_the_whole_set(void **state)
+{
+    struct ot_alter_configs_request_alterable_config keys[] = { { .name = ot_str_of("retention.ms"), .value = ot_str_of("5") } };
+    struct ot_alter_configs_request_alter_configs_resource resources[] = { { .resource_type = 4, .resource_name = ot_str_of("1"), .configs = { keys, 1 } } };
+    struct ot_alter_configs_request request;
+    struct ot_alter_configs_response response;
+    (void)state;
+    door_start();
+    const int fd = client();
+    for (int16_t version = 0; version <= 2; version++) {
+        ot_alter_configs_request_defaults(&request);
+        request.resources.items = resources;
+        request.resources.count = 1;
+        exchange(fd, OT_API_ALTER_CONFIGS, version, &request, &response);
+        assert_int_equal(response.responses.count, 1);
+        assert_int_equal(response.responses.items[0].error_code, 0);
+        assert_int_equal(fake.last_item.kind, BROKER_ALTER_BROKER_CONFIG);
+        assert_int_equal(fake.last_item.broker_id, 1);
+        assert_true(fake.last_item.replace_all);
+        assert_non_null(fake.last_item.ops);           /* all SET: a null value is no removal */
+    }
+    close(fd);
+    door_stop();
+}
+
+static void resources_are_listed_by_type(void **state)
+{
+    struct ot_list_config_resources_request request;
+    struct ot_list_config_resources_response response;
+    int8_t types[] = { 2, 9 };
+    (void)state;
+    door_start();
+    const int fd = client();
+    ot_list_config_resources_request_defaults(&request);
+    exchange(fd, OT_API_LIST_CONFIG_RESOURCES, 0, &request, &response);
+    assert_int_equal(response.config_resources.count, 0);
+    exchange(fd, OT_API_LIST_CONFIG_RESOURCES, 1, &request, &response);
+    assert_int_equal(response.config_resources.count, 4);
+    request.resource_types = (struct ot_i8_array){ types, 1 };
+    exchange(fd, OT_API_LIST_CONFIG_RESOURCES, 1, &request, &response);
+    assert_int_equal(response.config_resources.count, 3);
+    assert_str(response.config_resources.items[2].resource_name, "b");
+    request.resource_types.count = 2;
+    exchange(fd, OT_API_LIST_CONFIG_RESOURCES, 1, &request, &response);
+    assert_int_equal(response.error_code, OT_ERR_UNSUPPORTED_VERSION);
+    close(fd);
+    door_stop();
+}
+
+static void directories_tell_sizes_and_room_and_only_what_was_asked(void **state)
+{
+    int32_t partitions[] = { 2, 7 };
+    struct ot_describe_log_dirs_request_describable_log_dir_topic topics[] = { { .topic = ot_str_of("b"), .partitions = { partitions, 2 } } };
+    struct ot_describe_log_dirs_request request;
+    struct ot_describe_log_dirs_response response;
+    (void)state;
+    door_start();
+    const int fd = client();
+    for (int16_t version = 1; version <= 5; version++) {
+        ot_describe_log_dirs_request_defaults(&request);
+        request.topics.count = -1;
+        exchange(fd, OT_API_DESCRIBE_LOG_DIRS, version, &request, &response);
+        assert_int_equal(response.results.count, 2);
+        assert_str(response.results.items[0].log_dir, "/d/0");
+        assert_int_equal(response.results.items[0].topics.count, 2);
+        assert_int_equal(response.results.items[0].topics.items[1].partitions.count, 2);
+        assert_int_equal(response.results.items[0].topics.items[1].partitions.items[1].partition_size, 30);
+        assert_int_equal(response.results.items[0].total_bytes, version >= 4 ? 1000 : -1);
+        assert_int_equal(response.results.items[0].usable_bytes, version >= 4 ? 400 : -1);
+        assert_int_equal(response.results.items[1].error_code, OT_ERR_KAFKA_STORAGE_ERROR);
+        request.topics.items = topics;
+        request.topics.count = 1;
+        exchange(fd, OT_API_DESCRIBE_LOG_DIRS, version, &request, &response);
+        assert_int_equal(response.results.items[0].topics.count, 1);
+        assert_int_equal(response.results.items[0].topics.items[0].partitions.count, 1);
+        assert_int_equal(response.results.items[0].topics.items[0].partitions.items[0].partition_index, 2);
+    }
+    close(fd);
+    door_stop();
+}
+
+static void partitions(int fd, struct ot_describe_topic_partitions_request_topic_request *topics, int32_t count, int32_t limit, const char *cursor, int32_t at,
+    struct ot_describe_topic_partitions_response *response)
+{
+    struct ot_describe_topic_partitions_request request;
+    const struct ot_describe_topic_partitions_request_cursor from = { .topic_name = ot_str_of(cursor == NULL ? "" : cursor), .partition_index = at };
+    ot_describe_topic_partitions_request_defaults(&request);
+    request.topics.items = topics;
+    request.topics.count = count;
+    request.response_partition_limit = limit;
+    if (cursor != NULL) request.cursor = &from;
+    exchange(fd, OT_API_DESCRIBE_TOPIC_PARTITIONS, 0, &request, response);
+}
+
+/* Following the cursor, with any limit, tells every partition once. */
+static void the_cursor_leads_through_all_partitions(void **state)
+{
+    struct ot_describe_topic_partitions_response response;
+    (void)state;
+    door_start();
+    const int fd = client();
+    for (int32_t limit = -1; limit <= 7; limit++) {
+        char cursor[300] = "";
+        int32_t at = 0, seen = 0, rounds = 0;
+        for (bool more = true; more; rounds++) {
+            assert_true(rounds <= 6);
+            partitions(fd, NULL, 0, limit, rounds == 0 ? NULL : cursor, at, &response);
+            int32_t here = 0;
+            for (int32_t i = 0; i < response.topics.count; i++) here += response.topics.items[i].partitions.count;
+            assert_true(here <= OT_MAX(limit, 1) && here > 0);
+            seen += here;
+            more = response.next_cursor != NULL;
+            if (!more) break;
+            snprintf(cursor, sizeof cursor, "%.*s", (int)response.next_cursor->topic_name.bytes, response.next_cursor->topic_name.data);
+            at = response.next_cursor->partition_index;
+        }
+        assert_int_equal(seen, 6);
+    }
+    close(fd);
+    door_stop();
+}
+
+static void named_partitions_come_sorted_once_and_odd_cursors_are_refused(void **state)
+{
+    struct ot_describe_topic_partitions_request_topic_request topics[] = { { .name = ot_str_of("b") }, { .name = ot_str_of("nope") }, { .name = ot_str_of("a") },
+        { .name = ot_str_of("b") }, { .name = ot_str_of("bad name") } };
+    struct ot_describe_topic_partitions_response response;
+    (void)state;
+    door_start();
+    const int fd = client();
+    partitions(fd, topics, 5, 2000, NULL, 0, &response);
+    assert_int_equal(response.topics.count, 4);
+    assert_str(response.topics.items[0].name, "a");
+    assert_str(response.topics.items[1].name, "b");
+    assert_int_equal(response.topics.items[1].partitions.count, 3);
+    assert_int_equal(response.topics.items[1].partitions.items[2].error_code, OT_ERR_LEADER_NOT_AVAILABLE);
+    assert_int_equal(response.topics.items[2].error_code, OT_ERR_INVALID_TOPIC_EXCEPTION);
+    assert_int_equal(response.topics.items[3].error_code, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+    partitions(fd, topics, 1, 2, "b", 2, &response);
+    assert_int_equal(response.topics.items[0].partitions.count, 1);
+    assert_null(response.next_cursor);
+    partitions(fd, topics, 1, 2, "b", 2000000000, &response);
+    assert_int_equal(response.topics.items[0].partitions.count, 0);
+    partitions(fd, topics, 1, 2, "b", -1, &response);
+    assert_int_equal(response.topics.items[0].error_code, OT_ERR_INVALID_REQUEST);
+    partitions(fd, topics, 1, 2, "a", 0, &response);           /* not among those asked for */
+    assert_int_equal(response.topics.items[0].error_code, OT_ERR_INVALID_REQUEST);
+    partitions(fd, NULL, 0, 2, "aa", 5, &response);            /* gone meanwhile: on with the next */
+    assert_str(response.topics.items[0].name, "b");
+    assert_int_equal(response.topics.items[0].partitions.items[0].partition_index, 0);
+    close(fd);
+    door_stop();
+}
+
+static void producers_are_told_by_the_leader_alone(void **state)
+{
+    int32_t indexes[] = { 0, 9 };
+    struct ot_describe_producers_request_topic_request topics[] = { { .name = ot_str_of("a"), .partition_indexes = { indexes, 2 } },
+        { .name = ot_str_of("bad name"), .partition_indexes = { indexes, 1 } } };
+    struct ot_describe_producers_request request;
+    struct ot_describe_producers_response response;
+    (void)state;
+    door_start();
+    const int fd = client();
+    ot_describe_producers_request_defaults(&request);
+    request.topics.items = topics;
+    request.topics.count = 2;
+    exchange(fd, OT_API_DESCRIBE_PRODUCERS, 0, &request, &response);
+    assert_int_equal(response.topics.items[0].partitions.items[0].active_producers.count, 2);
+    assert_int_equal(response.topics.items[0].partitions.items[0].active_producers.items[1].current_txn_start_offset, 55);
+    assert_int_equal(response.topics.items[0].partitions.items[1].error_code, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+    assert_int_equal(response.topics.items[1].partitions.items[0].error_code, OT_ERR_INVALID_TOPIC_EXCEPTION);
+    fake.leader_elsewhere = 2;
+    exchange(fd, OT_API_DESCRIBE_PRODUCERS, 0, &request, &response);
+    assert_int_equal(response.topics.items[0].partitions.items[0].error_code, OT_ERR_NOT_LEADER_OR_FOLLOWER);
+    close(fd);
+    door_stop();
+}
+
+static void elections_are_not_needed_where_the_leader_is_the_one_to_be(void **state)
+{
+    int32_t indexes[] = { 0, 2, 9 };
+    struct ot_elect_leaders_request_topic_partitions topics[] = { { .topic = ot_str_of("b"), .partitions = { indexes, 3 } } };
+    struct ot_elect_leaders_request request;
+    struct ot_elect_leaders_response response;
+    (void)state;
+    door_start();
+    const int fd = client();
+    for (int16_t version = 0; version <= 2; version++) {
+        ot_elect_leaders_request_defaults(&request);
+        request.topic_partitions.items = topics;
+        request.topic_partitions.count = 1;
+        exchange(fd, OT_API_ELECT_LEADERS, version, &request, &response);
+        const struct ot_elect_leaders_response_partition_result *rows = response.replica_election_results.items[0].partition_result.items;
+        assert_int_equal(rows[0].error_code, OT_ERR_ELECTION_NOT_NEEDED);
+        assert_int_equal(rows[1].error_code, OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE);       /* the fake's partition 2 has no leader */
+        assert_int_equal(rows[2].error_code, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+        request.topic_partitions.count = -1;
+        exchange(fd, OT_API_ELECT_LEADERS, version, &request, &response);
+        assert_int_equal(response.replica_election_results.count, 3);
+        assert_int_equal(response.replica_election_results.items[0].partition_result.count, 0);
+        assert_int_equal(response.replica_election_results.items[2].partition_result.count, 1);
+        if (version == 0) continue;
+        request.election_type = 1;
+        exchange(fd, OT_API_ELECT_LEADERS, version, &request, &response);
+        assert_int_equal(response.replica_election_results.items[2].partition_result.items[0].error_code, OT_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE);
+        request.election_type = 5;
+        exchange(fd, OT_API_ELECT_LEADERS, version, &request, &response);
+        assert_int_equal(response.error_code, OT_ERR_INVALID_REQUEST);
+        assert_int_equal(response.replica_election_results.count, 0);
+    }
+    close(fd);
+    door_stop();
+}
+
+static void reassignments_are_checked_as_kafka_checks_them(void **state)
+{
+    int32_t same[] = { 1 }, none_such[] = { 99 }, twice[] = { 1, 1 }, minus[] = { -1 };
+    struct ot_alter_partition_reassignments_request_reassignable_partition rows[] = { { .partition_index = 0, .replicas = { same, 1 } },
+        { .partition_index = 0, .replicas = { none_such, 1 } }, { .partition_index = 0, .replicas = { twice, 2 } }, { .partition_index = 0, .replicas = { NULL, 0 } },
+        { .partition_index = 0, .replicas = { NULL, -1 } }, { .partition_index = 9, .replicas = { same, 1 } }, { .partition_index = 0, .replicas = { minus, 1 } } };
+    static const int16_t errors[] = { 0, OT_ERR_INVALID_REPLICA_ASSIGNMENT, OT_ERR_INVALID_REPLICA_ASSIGNMENT, OT_ERR_INVALID_REPLICA_ASSIGNMENT,
+        OT_ERR_NO_REASSIGNMENT_IN_PROGRESS, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, OT_ERR_INVALID_REPLICA_ASSIGNMENT };
+    struct ot_alter_partition_reassignments_request_reassignable_topic topics[] = { { .name = ot_str_of("b"), .partitions = { rows, OT_ARRAY_COUNT(rows) } } };
+    struct ot_alter_partition_reassignments_request request;
+    struct ot_alter_partition_reassignments_response response;
+    struct ot_list_partition_reassignments_request list;
+    struct ot_list_partition_reassignments_response listed;
+    (void)state;
+    door_start();
+    const int fd = client();
+    for (int16_t version = 0; version <= 1; version++) {
+        ot_alter_partition_reassignments_request_defaults(&request);
+        request.topics.items = topics;
+        request.topics.count = 1;
+        request.allow_replication_factor_change = version == 0;
+        exchange(fd, OT_API_ALTER_PARTITION_REASSIGNMENTS, version, &request, &response);
+        assert_int_equal(response.error_code, 0);
+        for (size_t i = 0; i < OT_ARRAY_COUNT(rows); i++) assert_int_equal(response.responses.items[0].partitions.items[i].error_code, errors[i]);
+    }
+    ot_list_partition_reassignments_request_defaults(&list);
+    exchange(fd, OT_API_LIST_PARTITION_REASSIGNMENTS, 0, &list, &listed);
+    assert_int_equal(listed.error_code, 0);
+    assert_int_equal(listed.topics.count, 0);
+    close(fd);
+    door_stop();
+}
+
+static void the_quorum_is_this_broker(void **state)
+{
+    struct ot_describe_quorum_request_partition_data rows[] = { { .partition_index = 0 }, { .partition_index = 1 } };
+    struct ot_describe_quorum_request_topic_data topics[] = { { .topic_name = ot_str_of("__cluster_metadata"), .partitions = { rows, 1 } } };
+    struct ot_describe_quorum_request request;
+    struct ot_describe_quorum_response response;
+    (void)state;
+    door_start();
+    const int fd = client();
+    for (int16_t version = 0; version <= 2; version++) {
+        ot_describe_quorum_request_defaults(&request);
+        request.topics.items = topics;
+        request.topics.count = 1;
+        topics[0].partitions.count = 1;
+        exchange(fd, OT_API_DESCRIBE_QUORUM, version, &request, &response);
+        const struct ot_describe_quorum_response_partition_data *row = &response.topics.items[0].partitions.items[0];
+        assert_int_equal(row->error_code, 0);
+        assert_int_equal(row->leader_id, 1);
+        assert_int_equal(row->high_watermark, 43);
+        assert_int_equal(row->current_voters.count, 1);
+        assert_int_equal(row->current_voters.items[0].log_end_offset, 43);
+        assert_int_equal(row->current_voters.items[0].replica_directory_id.bytes[0], version >= 2 ? 8 : 0);
+        assert_int_equal(response.nodes.count, version >= 2 ? 1 : 0);
+        if (version >= 2) assert_int_equal(response.nodes.items[0].listeners.items[0].port, 9093);
+        topics[0].partitions.count = 2;
+        exchange(fd, OT_API_DESCRIBE_QUORUM, version, &request, &response);
+        assert_int_equal(response.topics.items[0].partitions.items[0].error_code, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+    }
+    close(fd);
+    door_stop();
+}
+
+static void features_stay_at_their_level(void **state)
+{
+    struct ot_update_features_request_feature_update_key keys[] = { { .feature = ot_str_of("transaction.version"), .max_version_level = 2, .upgrade_type = 1 } };
+    struct ot_update_features_request request;
+    struct ot_update_features_response response;
+    (void)state;
+    door_start();
+    const int fd = client();
+    for (int16_t version = 0; version <= 2; version++) {
+        ot_update_features_request_defaults(&request);
+        request.feature_updates.items = keys;
+        request.feature_updates.count = 1;
+        keys[0].max_version_level = 2;
+        keys[0].upgrade_type = 1;
+        exchange(fd, OT_API_UPDATE_FEATURES, version, &request, &response);
+        assert_int_equal(response.error_code, 0);
+        assert_int_equal(response.results.count, version <= 1 ? 1 : 0);
+        for (int16_t level = -1; level <= 3; level++) {
+            if (level == 2) continue;
+            keys[0].max_version_level = level;
+            keys[0].upgrade_type = version == 0 ? 1 : 2;
+            exchange(fd, OT_API_UPDATE_FEATURES, version, &request, &response);
+            assert_int_equal(response.error_code, OT_ERR_INVALID_UPDATE_VERSION);
+            assert_false(response.error_message.null);
+        }
+    }
+    close(fd);
+    door_stop();
+}
+
+static void clients_push_what_they_are_asked_for(void **state)
+{
+    struct ot_get_telemetry_subscriptions_request ask;
+    struct ot_get_telemetry_subscriptions_response subscription;
+    struct ot_push_telemetry_request push;
+    struct ot_push_telemetry_response pushed;
+    char text[200];
+    (void)state;
+    door_start();
+    const int fd = client();
+    ot_get_telemetry_subscriptions_request_defaults(&ask);
+    exchange(fd, OT_API_GET_TELEMETRY_SUBSCRIPTIONS, 0, &ask, &subscription);
+    assert_false(ot_uuid_is_zero(&subscription.client_instance_id));
+    assert_int_equal(subscription.requested_metrics.count, 0);
+    assert_int_equal(subscription.push_interval_ms, 300000);
+    const int32_t old = subscription.subscription_id;
+    assert_int_equal(broker_config_apply_dynamic(fake.config, -1, "ottla.client.metrics", "*, org.apache.kafka.producer."), OT_OK);
+    ask.client_instance_id = subscription.client_instance_id;
+    exchange(fd, OT_API_GET_TELEMETRY_SUBSCRIPTIONS, 0, &ask, &subscription);
+    assert_true(ot_uuid_equal(&ask.client_instance_id, &subscription.client_instance_id));
+    assert_int_equal(subscription.requested_metrics.count, 2);
+    assert_str(subscription.requested_metrics.items[0], "");
+    assert_str(subscription.requested_metrics.items[1], "org.apache.kafka.producer.");
+    ot_push_telemetry_request_defaults(&push);
+    push.client_instance_id = subscription.client_instance_id;
+    push.subscription_id = old;
+    push.metrics = (struct ot_blob){ (const uint8_t *)text, 5, false };
+    exchange(fd, OT_API_PUSH_TELEMETRY, 0, &push, &pushed);
+    assert_int_equal(pushed.error_code, OT_ERR_UNKNOWN_SUBSCRIPTION_ID);
+    push.subscription_id = subscription.subscription_id;
+    exchange(fd, OT_API_PUSH_TELEMETRY, 0, &push, &pushed);
+    assert_int_equal(pushed.error_code, 0);
+    exchange(fd, OT_API_PUSH_TELEMETRY, 0, &push, &pushed);
+    assert_int_equal(pushed.error_code, OT_ERR_THROTTLING_QUOTA_EXCEEDED);
+    push.terminating = true;
+    exchange(fd, OT_API_PUSH_TELEMETRY, 0, &push, &pushed);
+    assert_int_equal(pushed.error_code, 0);
+    exchange(fd, OT_API_PUSH_TELEMETRY, 0, &push, &pushed);
+    assert_int_equal(pushed.error_code, OT_ERR_INVALID_REQUEST);
+    memset(&push.client_instance_id, 7, sizeof push.client_instance_id);
+    push.compression_type = 9;
+    exchange(fd, OT_API_PUSH_TELEMETRY, 0, &push, &pushed);
+    assert_int_equal(pushed.error_code, OT_ERR_UNSUPPORTED_COMPRESSION_TYPE);
+    close(fd);
+    door_stop();
+}
+
+static void replicas_stay_in_their_directory(void **state)
+{
+    int32_t indexes[] = { 0, 9 };
+    struct ot_alter_replica_log_dirs_request_alter_replica_log_dir_topic topics[] = { { .name = ot_str_of("b"), .partitions = { indexes, 2 } } };
+    struct ot_alter_replica_log_dirs_request_alter_replica_log_dir dirs[] = { { .path = ot_str_of("/d/0"), .topics = { topics, 1 } },
+        { .path = ot_str_of("/d/x"), .topics = { topics, 1 } } };
+    struct ot_alter_replica_log_dirs_request request;
+    struct ot_alter_replica_log_dirs_response response;
+    (void)state;
+    door_start();
+    const int fd = client();
+    for (int16_t version = 1; version <= 2; version++) {
+        ot_alter_replica_log_dirs_request_defaults(&request);
+        request.dirs.items = dirs;
+        request.dirs.count = 2;
+        exchange(fd, OT_API_ALTER_REPLICA_LOG_DIRS, version, &request, &response);
+        assert_int_equal(response.results.count, 2);
+        assert_int_equal(response.results.items[0].partitions.items[0].error_code, 0);
+        assert_int_equal(response.results.items[0].partitions.items[1].error_code, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+        assert_int_equal(response.results.items[1].partitions.items[0].error_code, OT_ERR_LOG_DIR_NOT_FOUND);
+    }
+    close(fd);
+    door_stop();
+}
+
+static void there_are_no_quotas_and_none_is_taken(void **state)
+{
+    struct ot_describe_client_quotas_request_component_data components[] = { { .entity_type = ot_str_of("user"), .match_type = 0, .match = ot_str_of("u") },
+        { .entity_type = ot_str_of("ip"), .match_type = 1, .match.null = true } };
+    struct ot_alter_client_quotas_request_entity_data entity[] = { { .entity_type = ot_str_of("user"), .entity_name.null = true } };
+    struct ot_alter_client_quotas_request_op_data ops[] = { { .key = ot_str_of("consumer_byte_rate"), .value = 5, .remove = false } };
+    struct ot_alter_client_quotas_request_entry_data entries[] = { { .entity = { entity, 1 }, .ops = { ops, 1 } } };
+    struct ot_describe_client_quotas_request ask;
+    struct ot_describe_client_quotas_response found;
+    struct ot_alter_client_quotas_request alter;
+    struct ot_alter_client_quotas_response altered;
+    (void)state;
+    door_start();
+    const int fd = client();
+    for (int16_t version = 0; version <= 1; version++) {
+        ot_describe_client_quotas_request_defaults(&ask);
+        ask.components.items = components;
+        ask.components.count = 1;
+        exchange(fd, OT_API_DESCRIBE_CLIENT_QUOTAS, version, &ask, &found);
+        assert_int_equal(found.error_code, 0);
+        assert_int_equal(found.entries.count, 0);
+        ask.components.count = 2;
+        exchange(fd, OT_API_DESCRIBE_CLIENT_QUOTAS, version, &ask, &found);
+        assert_int_equal(found.error_code, OT_ERR_INVALID_REQUEST);
+        assert_int_equal(found.entries.count, -1);
+        ot_alter_client_quotas_request_defaults(&alter);
+        alter.entries.items = entries;
+        alter.entries.count = 1;
+        ops[0].remove = false;
+        exchange(fd, OT_API_ALTER_CLIENT_QUOTAS, version, &alter, &altered);
+        assert_int_equal(altered.entries.items[0].error_code, OT_ERR_INVALID_REQUEST);
+        assert_true(altered.entries.items[0].entity.items[0].entity_name.null);
+        ops[0].remove = true;
+        exchange(fd, OT_API_ALTER_CLIENT_QUOTAS, version, &alter, &altered);
+        assert_int_equal(altered.entries.items[0].error_code, 0);
+    }
+    close(fd);
+    door_stop();
+}
+
+static void there_are_no_credentials(void **state)
+{
+    struct ot_describe_user_scram_credentials_request_user_name users[] = { { .name = ot_str_of("bob") }, { .name = ot_str_of("al") }, { .name = ot_str_of("bob") }, { .name = ot_str_of("") } };
+    struct ot_describe_user_scram_credentials_request request;
+    struct ot_describe_user_scram_credentials_response response;
+    (void)state;
+    door_start();
+    const int fd = client();
+    ot_describe_user_scram_credentials_request_defaults(&request);
+    request.users.count = -1;
+    exchange(fd, OT_API_DESCRIBE_USER_SCRAM_CREDENTIALS, 0, &request, &response);
+    assert_int_equal(response.results.count, 0);
+    request.users.items = users;
+    request.users.count = 4;
+    exchange(fd, OT_API_DESCRIBE_USER_SCRAM_CREDENTIALS, 0, &request, &response);
+    assert_int_equal(response.error_code, 0);
+    assert_int_equal(response.results.count, 3);
+    assert_int_equal(response.results.items[0].error_code, OT_ERR_DUPLICATE_RESOURCE);
+    assert_int_equal(response.results.items[1].error_code, OT_ERR_RESOURCE_NOT_FOUND);
+    close(fd);
+    door_stop();
+}
+
+TEST_MAIN(cmocka_unit_test(config_changes_keep_their_order_and_each_resource_has_one_result), cmocka_unit_test(alter_configs_replaces_the_whole_set),
+    cmocka_unit_test(resources_are_listed_by_type), cmocka_unit_test(directories_tell_sizes_and_room_and_only_what_was_asked),
+    cmocka_unit_test(the_cursor_leads_through_all_partitions), cmocka_unit_test(named_partitions_come_sorted_once_and_odd_cursors_are_refused),
+    cmocka_unit_test(producers_are_told_by_the_leader_alone), cmocka_unit_test(elections_are_not_needed_where_the_leader_is_the_one_to_be),
+    cmocka_unit_test(reassignments_are_checked_as_kafka_checks_them), cmocka_unit_test(the_quorum_is_this_broker), cmocka_unit_test(features_stay_at_their_level),
+    cmocka_unit_test(clients_push_what_they_are_asked_for), cmocka_unit_test(replicas_stay_in_their_directory),
+    cmocka_unit_test(there_are_no_quotas_and_none_is_taken), cmocka_unit_test(there_are_no_credentials))
