@@ -207,7 +207,7 @@ static size_t leave_escapes(void *arg, struct MHD_Connection *connection, char *
     return strlen(text);
 }
 
-static void library_log(void *arg, const char *format, va_list args)
+OT_PRINTF(2, 0) static void library_log(void *arg, const char *format, va_list args)
 {
     char text[300], field[OT_LOG_FIELD_BYTES];
     (void)arg;
