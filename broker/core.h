@@ -46,6 +46,7 @@ struct broker_core {
     struct broker_decoder { struct broker_decoder *next; struct eng_decode *decode; struct eng_encode *encode; } *decoders;
 
     _Atomic int dir_space[BROKER_DIRS_MAX];
+    bool reserve_held[BROKER_DIRS_MAX], space_looked[BROKER_DIRS_MAX];
     _Atomic uint64_t dir_free_bytes[BROKER_DIRS_MAX], dir_appended_bytes[BROKER_DIRS_MAX];     /* at the last look; appended since */
 
     /* found on disk at start: "topic\0partition" -> struct broker_found *; and names whose old folder is not yet out of the way; both guarded by the registry */
