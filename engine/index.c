@@ -163,7 +163,7 @@ enum ot_err eng_index_check(struct ot_io *io, int fd, uint32_t count, int64_t ba
         for (uint32_t i = 0; i < some; i++) {
             eng_index_entry_get(window + i * ENG_INDEX_ENTRY_BYTES, base_offset, &entry);
             if (entry.offset <= last.offset || entry.offset >= end_offset || entry.pos >= log_bytes) return OT_ERR_CORRUPT;
-            if (slot + i > 0 && entry.pos <= last.pos) return OT_ERR_CORRUPT;
+            if (entry.pos <= last.pos) return OT_ERR_CORRUPT;      /* the first batch of a segment never has an entry: position 0 is a lost block */
             last = entry;
         }
         slot += some;

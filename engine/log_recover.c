@@ -609,14 +609,24 @@ enum ot_err eng_log_rewalk_active(struct eng_log *log)
     return err != OT_OK ? err : load_first_timestamp(log, seg);
 }
 
-/* Sealed segments below the recovery point that lost an index. */
-static enum ot_err rebuild_missing(struct eng_log *log, struct eng_recovery *out)
+static bool odd_size(struct eng_log *log, const struct eng_segment *seg, enum eng_segment_file which, uint32_t entry_bytes)
+{
+    char path[ENG_PATH_BYTES];
+    struct ot_io_stat stat;
+    if (eng_segment_path(path, log->dir_path, seg->base_offset, eng_segment_suffix(which)) != OT_OK) return false;
+    return log->io->ops->stat(log->io, path, &stat) == OT_OK && stat.bytes % entry_bytes != 0;
+}
+
+/* Sealed segments below the recovery point that lost an index, or, after a crash, have half an entry in it. */
+static enum ot_err rebuild_missing(struct eng_log *log, bool clean, struct eng_recovery *out)
 {
     struct eng_log_config config = eng_log_config_now(log);
     for (uint32_t i = 0; i + 1 < log->segment_count; i++) {
         struct eng_segment *seg = log->segments[i];
         bool missing = atomic_load(&seg->index_count) == 0 || atomic_load(&seg->time_count) == 0;
-        if (!missing || seg->times_known || seg->bytes <= config.index_interval_bytes) continue;
+        if (missing && seg->bytes <= config.index_interval_bytes) missing = false;             /* too small to have entries worth the work */
+        if (!missing && !clean) missing = odd_size(log, seg, ENG_SEGMENT_INDEX, ENG_INDEX_ENTRY_BYTES) || odd_size(log, seg, ENG_SEGMENT_TIME, ENG_TIME_ENTRY_BYTES);
+        if (!missing || seg->times_known) continue;
         enum ot_err err = eng_segment_rebuild(seg, log->dir_path, seg->bytes, config.index_interval_bytes);
         if (err == OT_ERR_NO_SPACE || err == OT_ERR_CORRUPT) continue;         /* lookups read from the start; a read of the bad place will tell */
         if (err != OT_OK) return err;
@@ -658,15 +668,13 @@ static void set_offsets(struct eng_log *log, const struct eng_log_open *how)
     atomic_store(&log->log_end_offset, end);
     atomic_store(&log->log_start_offset, start);
     atomic_store(&log->flushed_end, flushed);
-    struct eng_segment *active = eng_log_active(log);
-    if (flushed == end && active != NULL) active->dirty = active->name_unsynced = false;       /* sealed ones may lack their last size */
 }
 
 enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how, struct eng_recovery *out)
 {
     enum ot_err err = log->fresh ? OT_OK : load_segments(log);
     if (err == OT_OK) err = scan_segments(log, how, out);
-    if (err == OT_OK) err = rebuild_missing(log, out);
+    if (err == OT_OK) err = rebuild_missing(log, how->clean, out);
     if (err != OT_OK) return err;
     set_offsets(log, how);
     /* a folder that was found may be one that a killed process made and never synced: only a clean close vouches for its name */

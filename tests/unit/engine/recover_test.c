@@ -267,7 +267,7 @@ static void damaged_or_missing_indexes_are_made_again(void **state)
 {
     struct fx *fx = *state;
     char path[500];
-    for (int kind = 0; kind < 4; kind++) {
+    for (int kind = 0; kind < 6; kind++) {
         fx->config.segment_bytes = 60000;
         fx_open(fx, 0, false);
         for (int i = 0; i < 100; i++) fx_append(fx, 1, 1000);
@@ -280,6 +280,13 @@ static void damaged_or_missing_indexes_are_made_again(void **state)
             if (kind == 0) fx_damage(fx, base, ".index", 8, "\x00\x00\x00\x00\x00\x00\x00\x00", 8);
             if (kind == 1) fx_damage(fx, base, ".timeindex", 12, "\xff\xff\xff\xff", 4);
             if (kind == 2) fx_cut(fx, base, ".index", 13);
+            if (kind == 4) fx_cut(fx, base, ".timeindex", 3);              /* a crash kept a part of the first entry */
+            if (kind == 5) {                                               /* or its block, and not what was in it */
+                fx_cut(fx, base, ".index", 0);
+                fx_cut(fx, base, ".index", 8);
+                fx_cut(fx, base, ".timeindex", 0);
+                fx_cut(fx, base, ".timeindex", 12);
+            }
             if (kind == 3) {
                 fx_file(fx, base, ".index", path, sizeof path);
                 unlink(path);
