@@ -170,6 +170,7 @@ static int parse(struct cli_args *args, int argc, char **argv)
         if (option == '?') return wrong_flag(argv[optind - 1], flags, count);
         if (option == ':') return cli_fail(CLI_USAGE, NULL, "%s needs a value", argv[optind - 1]);
         if (option >= 1000) index = (uint32_t)option - 1000;
+        if (index < count && strcmp(flags[index]->name, "help") == 0) return command_help(args->command);
         for (uint32_t i = 0; index == count && i < count; i++)
             if (flags[i]->letter == option) index = i;
         if (args->given_count == GIVEN_MAX) return cli_fail(CLI_USAGE, NULL, "too many flags");
