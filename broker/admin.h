@@ -44,15 +44,14 @@ struct broker_admin {
 };
 void broker_admin(struct broker *broker, struct broker_admin *admin);  /* done is never called before this returns */
 
-/* May a topic be called so? 1 to 249 of [a-zA-Z0-9._-], and not "." or "..": else INVALID_TOPIC_EXCEPTION. Any thread. */
-enum ot_err broker_topic_name_check(struct ot_str name);
-
 /* InitProducerId without a transactional id: from this broker's block; fetches the next block ahead of need. */
 struct broker_producer_id { struct broker_call call; enum ot_err error; int64_t producer_id; int16_t producer_epoch; struct broker *broker; struct broker_producer_id *next; };
 void broker_producer_id(struct broker *broker, struct broker_producer_id *ask);
 
 /* Kafka's rules for topic names; text says why not. */
 bool broker_topic_name_valid(struct ot_str name, char *text, size_t text_bytes);
+/* May a topic of this (valid) name be made because a client asked for it? For doors that make it by broker_admin and wait. */
+bool broker_auto_create_allowed(struct broker *broker, struct ot_str name);
 /* A client asked for a topic that is not there (Metadata with auto-creation allowed, Produce). LEADER_NOT_AVAILABLE: it is being made, with the defaults, ask again;
  * UNKNOWN_TOPIC_OR_PARTITION: not allowed here; INVALID_TOPIC_EXCEPTION: text has words. Any thread, does not block. */
 OT_MUST_CHECK enum ot_err broker_auto_create(struct broker *broker, struct ot_str name, char *text, size_t text_bytes);

@@ -40,7 +40,7 @@ enum ot_err broker_auto_create(struct broker *broker, struct ot_str name, char *
         return OT_ERR_INVALID_TOPIC_EXCEPTION;
     }
     text[0] = 0;
-    if (!broker_config_current(broker->setup.config)->auto_create_topics_enable || broker_topic_name_internal(name)) {    /* those are made by who needs them, with their own configs */
+    if (!broker_auto_create_allowed(broker, name)) {
         return OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
     }
     pthread_mutex_lock(&all->mutex);

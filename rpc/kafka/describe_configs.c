@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#define TEXT_BYTES 120
+#define TEXT_BYTES BROKER_TEXT_MAX
 #define KEYS_MAX 100000                    /* in one request: each is looked for among all rows */
 
 struct result { enum ot_err error; char *text; };      /* text: TEXT_BYTES, in the arena */
@@ -34,7 +34,7 @@ static bool values_of_topic(struct rpc_request *request, struct ot_str name, str
 {
     const char *const *keys = NULL, *const *texts = NULL;
     struct broker_view_topic topic;
-    if (broker_topic_name_check(name) != OT_OK) {
+    if (!broker_topic_name_valid(name, result->text, TEXT_BYTES)) {
         result->error = OT_ERR_INVALID_TOPIC_EXCEPTION;
         return true;
     }

@@ -23,7 +23,7 @@ struct answer {
     bool failed;
 };
 /* Of the request's topics: what became of each. */
-struct fate { enum ot_err error; const struct broker_admin_item *made; };
+struct fate { enum ot_err error; bool make; const struct broker_admin_item *made; };
 
 static bool brokers_fill(struct answer *answer, const struct broker_view_cluster *cluster)
 {
@@ -168,7 +168,7 @@ static bool missing_items(struct rpc_request *request, struct fate *fates, struc
     ot_map_init(&seen);
     for (int32_t i = 0; i < asked->topics.count && err == OT_OK; i++) {
         const struct ot_str name = asked->topics.items[i].name;
-        if (fates[i].error != OT_ERR_UNKNOWN_TOPIC_OR_PARTITION) continue;
+        if (!fates[i].make) continue;
         fates[i].made = ot_map_get(&seen, name.data, name.bytes);
         if (fates[i].made != NULL) continue;
         struct broker_admin_item *item = &items[(*count_out)++];
@@ -213,19 +213,21 @@ RPC_HANDLER(metadata)
     for (int32_t i = 0; i < asked->topics.count; i++) {
         const struct ot_metadata_request_metadata_request_topic *one = &asked->topics.items[i];
         struct broker_view_topic topic;
+        char why[BROKER_TEXT_MAX];
         const bool by_id = one->name.null;
         if (request->header.version < 12 && (by_id || !ot_uuid_is_zero(&one->topic_id))) {
             fates[i].error = OT_ERR_INVALID_REQUEST;   /* ids may be asked for from v12 */
         } else if (by_id) {
             fates[i].error = OT_ERR_UNKNOWN_TOPIC_ID;
-        } else if (broker_topic_name_check(one->name) != OT_OK) {
+        } else if (!broker_topic_name_valid(one->name, why, sizeof why)) {
             fates[i].error = OT_ERR_INVALID_TOPIC_EXCEPTION;
         } else if (!broker_view_topic(view, one->name, &topic)) {
             fates[i].error = OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
-            missing = true;
+            fates[i].make = asked->allow_auto_topic_creation && broker_auto_create_allowed(request->server->broker, one->name);
+            missing |= fates[i].make;
         }
     }
     broker_view_give(view);
-    if (missing && asked->allow_auto_topic_creation && broker_config(request->server->broker)->auto_create_topics_enable && create_missing(request, fates)) return;
+    if (missing && create_missing(request, fates)) return;
     metadata_answer(request, fates);
 }

@@ -149,6 +149,9 @@ static void a_topic_is_made_when_asked_and_allowed_and_is_there_at_once(void **s
     assert_int_equal(response.topics.items[0].partitions.count, 1);
     assert_int_equal(fake.admins, 1);
     assert_int_equal(fake.last_item.partition_count, -1);          /* the broker's defaults */
+    topics[0].name = ot_str_of("__consumer_offsets");              /* made by who needs it, with its own configuration */
+    metadata(fd, 9, topics, 1, true, &response);
+    assert_int_equal(response.topics.items[0].error_code, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
     topics[0].name = ot_str_of("fresh-3");
     metadata(fd, 3, topics, 1, true, &response);                   /* before v4 always allowed */
     assert_int_equal(response.topics.items[0].error_code, 0);

@@ -320,7 +320,8 @@ static void admin_one(struct broker_admin_item *item)
     fake.last_item = *item;
     fake.item_count++;
     if (item->kind == BROKER_CREATE_TOPIC) {
-        item->error = topic != NULL ? OT_ERR_TOPIC_ALREADY_EXISTS : item->replication_factor > 1 ? OT_ERR_INVALID_REPLICATION_FACTOR : broker_topic_name_check(item->topic);
+        item->error = topic != NULL ? OT_ERR_TOPIC_ALREADY_EXISTS : item->replication_factor > 1 ? OT_ERR_INVALID_REPLICATION_FACTOR
+            : broker_topic_name_valid(item->topic, item->text, sizeof item->text) ? OT_OK : OT_ERR_INVALID_TOPIC_EXCEPTION;
         if (item->error == OT_ERR_INVALID_REPLICATION_FACTOR) (void)snprintf(item->text, sizeof item->text, "3 replicas, 1 broker");
         item->partition_count_out = item->partition_count < 0 ? 1 : item->partition_count;
         item->replication_factor_out = 1;
