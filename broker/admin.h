@@ -50,6 +50,8 @@ void broker_producer_id(struct broker *broker, struct broker_producer_id *ask);
 
 /* Kafka's rules for topic names; text says why not. */
 bool broker_topic_name_valid(struct ot_str name, char *text, size_t text_bytes);
+/* The same as an error: OK or INVALID_TOPIC_EXCEPTION. */
+enum ot_err broker_topic_name_check(struct ot_str name);
 /* May a topic of this (valid) name be made because a client asked for it? For doors that make it by broker_admin and wait. */
 bool broker_auto_create_allowed(struct broker *broker, struct ot_str name);
 /* A client asked for a topic that is not there (Metadata with auto-creation allowed, Produce). LEADER_NOT_AVAILABLE: it is being made, with the defaults, ask again;

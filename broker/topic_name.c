@@ -34,6 +34,12 @@ bool broker_topic_name_valid(struct ot_str name, char *text, size_t text_bytes)
     return true;
 }
 
+enum ot_err broker_topic_name_check(struct ot_str name)
+{
+    char text[BROKER_TEXT_MAX];
+    return broker_topic_name_valid(name, text, sizeof text) ? OT_OK : OT_ERR_INVALID_TOPIC_EXCEPTION;
+}
+
 bool broker_topic_name_internal(struct ot_str name)
 {
     return ot_str_equal(name, ot_str_of("__consumer_offsets")) || ot_str_equal(name, ot_str_of("__transaction_state"))
