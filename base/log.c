@@ -357,7 +357,7 @@ void ot_log(enum ot_log_level level, const char *subsystem, const char *event, c
         for (size_t i = 0; i < bytes; i++) fields[i] = (fields[i] & 0x80) != 0 ? '?' : fields[i];
     }
     pthread_mutex_lock(&house.mutex);
-    if (repeat_admit((int)level, subsystem, event)) write_line((int)level, subsystem, event, fields, bytes);
+    if (strcmp(subsystem, "audit") == 0 || repeat_admit((int)level, subsystem, event)) write_line((int)level, subsystem, event, fields, bytes);
     pthread_mutex_unlock(&house.mutex);
     errno = kept_errno;
 }

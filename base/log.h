@@ -2,7 +2,7 @@
  *
  * Event names are stable and listed in docs/logging.md. Fields are printf-formatted `key=value` pairs; a value with blanks or quotes is
  * quoted by the writer if passed through ot_log_field. Repeats of the same event, subsystem and level within a second collapse above ten
- * to one line with repeated=N. As JSON a number that is not quoted becomes a number, words without `=` gather under "text". Any thread; never blocks on more than one write(2). Record payloads and secrets never. */
+ * to one line with repeated=N, except in the subsystem audit, where every line counts. As JSON a number that is not quoted becomes a number, words without `=` gather under "text". Any thread; never blocks on more than one write(2). Record payloads and secrets never. */
 #ifndef OT_BASE_LOG_H
 #define OT_BASE_LOG_H
 

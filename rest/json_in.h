@@ -33,7 +33,7 @@ struct rest_member {
     enum rest_kind kind;
     bool required, nullable;
     void *out;
-    int64_t min, max;                  /* of INT; of the bytes of TEXT and the length of ARRAY when max > 0 */
+    int64_t min, max;                  /* of INT, of the bytes of TEXT, of the length of ARRAY; both 0: any */
     bool *given;                       /* may be NULL; set when the member is there, null included */
 };
 /* False: faults were added, one for each member unknown, missing, of the wrong type or out of range. REST_INT also takes digits in a string, as ?int64=string

@@ -125,6 +125,13 @@ static void write_gauges(struct rest_json *out, const struct gathered *gathered)
     rest_json_close(out, '}');
 }
 
+static int64_t others_in_work(const struct rest_call *call)
+{
+    int64_t count = 0;
+    for (const struct rest_call *one = call->server->first; one != NULL; one = one->next) count += one != call;
+    return count;
+}
+
 void rest_metrics_json(struct rest_call *call)
 {
     static const char *const windows[] = { "10s", "1m", "5m" };
@@ -151,6 +158,9 @@ void rest_metrics_json(struct rest_call *call)
     write_throughput(out, &now->totals, before == NULL ? &none : &before->totals, seconds);
     write_requests(out, now, before, gathered, seconds);
     write_gauges(out, gathered);
+    rest_json_open(out, "rest", '{');
+    rest_json_int(out, "requests_in_work", others_in_work(call));
+    rest_json_close(out, '}');
     rest_json_close(out, '}');
     rest_reply_json(call, 200);
 }

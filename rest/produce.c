@@ -99,7 +99,7 @@ static void read_record(struct job *job, json_t *object, uint32_t index)
         { .name = "value", .kind = REST_ANY, .out = &value },
         { .name = "headers", .kind = REST_ARRAY, .nullable = true, .out = &headers, .max = HEADERS_MAX },
         { .name = "timestamp_ms", .kind = REST_INT, .nullable = true, .out = &timestamp, .min = 0, .max = INT64_MAX },
-        { .name = "partition", .kind = REST_INT, .nullable = true, .out = &partition, .min = 0, .max = job->partition_count - 1 },
+        { .name = "partition", .kind = REST_INT, .nullable = true, .out = &partition, .min = 0, .max = INT32_MAX },
     };
     rest_pointer_index(pointer, "/records", index);
     rest_members(object, pointer, members, OT_ARRAY_COUNT(members), &call->faults);
@@ -109,6 +109,10 @@ static void read_record(struct job *job, json_t *object, uint32_t index)
     read_data(call, value, place, &record->value);
     rest_pointer_join(place, pointer, "headers", 7);
     read_headers(call, headers, place, record);
+    if (partition >= job->partition_count) {
+        rest_pointer_join(place, pointer, "partition", 9);
+        rest_fault_add(&call->faults, place, "must be between 0 and %d", job->partition_count - 1);
+    }
     if (job->fixed_partition >= 0 && partition != job->fixed_partition) rest_fault_add(&call->faults, pointer, "names another partition than the path");
     record->timestamp_ms = timestamp;
     record->partition = (int32_t)partition;

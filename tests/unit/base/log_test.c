@@ -188,6 +188,13 @@ static void repeats_collapse_to_a_count(void **state)
     assert_int_equal(count_lines(written()), 0);
 }
 
+static void audit_lines_are_never_held_back(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++) ot_log(OT_LOG_INFO, "audit", "rest", "n=%d", i);
+    assert_int_equal(count_lines(written()), 100);
+}
+
 static void under_the_journal_a_line_has_its_priority_and_no_time(void **state)
 {
     (void)state;
@@ -267,6 +274,7 @@ int main(void)
         TEST(a_long_field_is_cut_between_characters),
         TEST(levels_are_of_all_or_of_one_subsystem),
         TEST(repeats_collapse_to_a_count),
+        TEST(audit_lines_are_never_held_back),
         TEST(under_the_journal_a_line_has_its_priority_and_no_time),
         TEST(lines_of_threads_do_not_mix),
     };

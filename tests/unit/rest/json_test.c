@@ -116,7 +116,7 @@ static void every_wrong_member_is_told(void **state)
 
 static void faults_beyond_the_list_are_only_counted(void **state)
 {
-    char text[2000] = "{\"name\":\"a\"", member[16];
+    char text[2000] = "{\"name\":\"a\"", member[32];
     struct ot_str name = { 0 };
     int64_t partitions = 0;
     bool internal = false;
