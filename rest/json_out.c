@@ -37,8 +37,8 @@ static char *room(struct rest_json *json, size_t bytes)
 
 void rest_json_put(struct rest_json *json, const char *text, size_t bytes)
 {
-    char *at = room(json, bytes);
-    if (at == NULL || bytes == 0) return;
+    char *at = bytes == 0 ? NULL : room(json, bytes);
+    if (at == NULL) return;
     memcpy(at, text, bytes);
     json->bytes += bytes;
 }

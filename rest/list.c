@@ -81,7 +81,7 @@ static void envelope(struct rest_call *call, const char *token, int64_t total, c
     out.big_as_text = call->out.big_as_text;
     rest_json_open(&out, NULL, '{');
     rest_json_open(&out, "items", '[');
-    for (const char *at = call->out.data, *end = at + call->out.bytes; at != NULL && at < end;) {
+    for (const char *at = call->out.data, *end = call->out.bytes == 0 ? at : at + call->out.bytes; at < end;) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         if (stop == NULL) stop = end;
         rest_json_raw(&out, NULL, at, (size_t)(stop - at));

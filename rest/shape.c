@@ -189,7 +189,8 @@ static bool put_json_line(struct rest_json *out, json_t *object)
 
 static bool each_line(const char *lines, size_t bytes, struct ot_str fields, bool (*each)(void *arg, json_t *object), void *arg)
 {
-    for (const char *at = lines, *end = lines + bytes; at != NULL && at < end;) {
+    if (bytes == 0) return true;
+    for (const char *at = lines, *end = lines + bytes; at < end;) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         if (stop == NULL) stop = end;
         json_t *object = object_of_line(at, (size_t)(stop - at), fields);
