@@ -12,7 +12,8 @@ from admin import Admin, error
 MB = 1 << 20
 SIZE = 96 * MB
 SETTINGS = dict(ottla_disk_free_warn_bytes=str(32 * MB), ottla_disk_free_refuse_bytes=str(20 * MB),
-                ottla_disk_reserve_bytes=str(4 * MB), log_segment_bytes=str(4 * MB))
+                ottla_disk_reserve_bytes=str(4 * MB), log_segment_bytes=str(4 * MB),
+                log_segment_delete_delay_ms="500", log_retention_check_interval_ms="1000")
 pytestmark = pytest.mark.kill
 
 
