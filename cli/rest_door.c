@@ -21,7 +21,34 @@ int cli_rest_bind(struct cli_rest_door *door, const struct broker_config *config
     return -1;
 }
 
-enum ot_err cli_rest_start(struct cli_rest_door *door, struct broker *broker, struct ot_mem_budget *budget, struct ot_metrics *metrics, char *text_out, size_t text_bytes)
+static uint32_t list_apis(struct rest_api_row *out)
+{
+    for (uint32_t i = 0; i < rpc_api_count; i++) {
+        const struct ot_api *api = ot_api_find(rpc_apis[i].key);
+        out[i] = (struct rest_api_row){ api->key, api->advertised_min, rpc_api_max(&rpc_apis[i], api), api->name };
+    }
+    return rpc_api_count;
+}
+
+struct listing { void (*each)(void *arg, const struct rest_connection_row *row); void *arg; };
+
+static void pass_on(void *arg, const struct ot_conn_view *view)
+{
+    const struct listing *listing = arg;
+    const struct rest_connection_row row = { .id = view->id, .listener = view->listener, .address = view->peer, .client_id = view->client_id,
+        .software_name = view->software_name, .software_version = view->software_version, .opened_wall_ms = view->opened_wall_ms, .requests = view->requests,
+        .bytes_in = view->bytes_in, .bytes_out = view->bytes_out };
+    listing->each(listing->arg, &row);
+}
+
+static void list_connections(void *arg, void (*each)(void *each_arg, const struct rest_connection_row *row), void *each_arg)
+{
+    struct listing listing = { each, each_arg };
+    ot_net_connections(rpc_kafka_server_net(arg), pass_on, &listing);
+}
+
+enum ot_err cli_rest_start(struct cli_rest_door *door, struct broker *broker, struct rpc_kafka_server *kafka, struct ot_mem_budget *budget, struct ot_metrics *metrics,
+    char *text_out, size_t text_bytes)
 {
     struct rest_setup setup = {
         .listeners = door->listeners,
@@ -30,6 +57,10 @@ enum ot_err cli_rest_start(struct cli_rest_door *door, struct broker *broker, st
         .body_pool = ot_mem_pool_buffers(&budget->pools[OT_MEM_rest]),
         .version = OTTLA_VERSION,
         .commit = OTTLA_COMMIT,
+        .apis = door->apis,
+        .api_count = list_apis(door->apis),
+        .connections = list_connections,
+        .connections_arg = kafka,
         .allow_exposed = broker_config(broker)->rest_auth_anonymous,
     };
     text_out[0] = 0;

@@ -5,18 +5,19 @@
 #include "base/mem.h"
 #include "cli/server_config.h"
 #include "rest/server.h"
-#include "rpc/kafka/server.h"
+#include "rpc/kafka/request.h"
 
 struct cli_rest_door {
     struct ot_net_address addresses[CLI_LISTENERS_MAX];
     struct rest_listener listeners[CLI_LISTENERS_MAX];
     uint32_t listener_count;
+    struct rest_api_row apis[RPC_APIS_MAX];
     struct rest_server *server;
 };
 /* Sockets bound before anything else starts; -1: go on, else the exit code (words were printed). */
 int cli_rest_bind(struct cli_rest_door *door, const struct broker_config *config);
-OT_MUST_CHECK enum ot_err cli_rest_start(struct cli_rest_door *door, struct broker *broker, struct ot_mem_budget *budget, struct ot_metrics *metrics,
-    char *text_out, size_t text_bytes);
+OT_MUST_CHECK enum ot_err cli_rest_start(struct cli_rest_door *door, struct broker *broker, struct rpc_kafka_server *kafka, struct ot_mem_budget *budget,
+    struct ot_metrics *metrics, char *text_out, size_t text_bytes);
 void cli_rest_stop(struct cli_rest_door *door);
 
 #endif

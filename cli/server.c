@@ -257,7 +257,7 @@ static int run(struct house *house)
     }
     if (err == OT_OK) err = start_broker(house);
     if (err == OT_OK) err = start_doors(house);
-    if (err == OT_OK) err = cli_rest_start(&house->rest, house->broker, &house->budget, house->metrics, why, sizeof(why));
+    if (err == OT_OK) err = cli_rest_start(&house->rest, house->broker, house->kafka, &house->budget, house->metrics, why, sizeof(why));
     if (err != OT_OK) return cli_fail(CLI_FAILED, NULL, "the server did not start: %s", why[0] != 0 ? why : ot_err_text(err));
     say_ready(house);
     (void)wait_for_signal(&signals);

@@ -5,6 +5,7 @@
 #include "rest/inside.h"
 #include "rest/topic_view.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { DIRS_MAX = 64 };
@@ -224,22 +225,44 @@ void rest_broker_config(struct rest_call *call)
     rest_reply_json(call, 200);
 }
 
-/* ---- connections */
+/* ---- connections: copied while the door lists them in its own order, then shown by id */
 
-struct page { struct rest_call *call; int64_t total, last; bool more; };
+enum { CONNECTIONS_MAX = 100000 };
+struct connections { struct rest_call *call; struct rest_connection_row *rows; uint32_t count, cap; bool full; };
 
-static void write_connection(void *arg, const struct rest_connection_row *row)
+static const char *kept(struct rest_call *call, const char *text) { return text == NULL ? NULL : ot_arena_str(&call->arena, ot_str_of(text)); }
+
+static void keep_connection(void *arg, const struct rest_connection_row *row)
 {
-    struct page *page = arg;
-    struct rest_call *call = page->call;
-    struct rest_json *out = &call->out;
-    page->total++;
-    if ((int64_t)row->id <= call->list.after_int) return;
-    if (call->list.count == call->list.limit) {
-        page->more = true;
-        return;
+    struct connections *list = arg;
+    if (list->count == list->cap) {
+        const uint32_t cap = OT_MIN(OT_MAX(list->cap * 2, 256u), (uint32_t)CONNECTIONS_MAX);
+        struct rest_connection_row *grown = cap == list->cap ? NULL : realloc(list->rows, cap * sizeof(*grown));
+        if (grown == NULL) {
+            list->full = true;
+            return;
+        }
+        list->rows = grown;
+        list->cap = cap;
     }
-    page->last = (int64_t)row->id;
+    struct rest_connection_row *copy = &list->rows[list->count++];
+    *copy = *row;
+    copy->listener = kept(list->call, row->listener);
+    copy->address = kept(list->call, row->address);
+    copy->client_id = kept(list->call, row->client_id);
+    copy->software_name = kept(list->call, row->software_name);
+    copy->software_version = kept(list->call, row->software_version);
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct rest_connection_row *one = a, *two = b;
+    return (one->id > two->id) - (one->id < two->id);
+}
+
+static void write_connection(struct rest_call *call, const struct rest_connection_row *row)
+{
+    struct rest_json *out = &call->out;
     rest_list_item(call);
     rest_json_open(out, NULL, '{');
     rest_json_big(out, "id", (int64_t)row->id);
@@ -259,12 +282,19 @@ void rest_broker_connections(struct rest_call *call)
 {
     int64_t id = 0;
     const struct rest_setup *setup = &call->server->setup;
+    struct connections list = { .call = call };
     if (!rest_param_int(call, 0, "broker", 0, INT32_MAX, &id) || !rest_list_begin(call, 'k', true)) return;
     if (id != broker_node_id(call->broker)) {
         rest_problem(call, OT_ERR_BROKER_ID_NOT_REGISTERED, "no broker has the id %lld", (long long)id);
         return;
     }
-    struct page page = { .call = call };
-    if (setup->connections != NULL) setup->connections(setup->connections_arg, write_connection, &page);
-    rest_list_reply_int(call, 'k', page.more, page.last, setup->connections == NULL ? -1 : page.total, NULL);
+    if (setup->connections != NULL) setup->connections(setup->connections_arg, keep_connection, &list);
+    if (list.count > 0) qsort(list.rows, list.count, sizeof(*list.rows), by_id);
+    uint32_t first = 0;
+    while (first < list.count && (int64_t)list.rows[first].id <= call->list.after_int) first++;
+    const uint32_t end = OT_MIN(list.count, first + call->list.limit);
+    for (uint32_t i = first; i < end; i++) write_connection(call, &list.rows[i]);
+    const int64_t last = end > first ? (int64_t)list.rows[end - 1].id : 0, total = setup->connections == NULL || list.full ? -1 : (int64_t)list.count;
+    free(list.rows);
+    rest_list_reply_int(call, 'k', end < list.count, last, total, NULL);
 }

@@ -34,7 +34,7 @@ struct rest_setup {
     uint32_t connections_max, connections_per_address_max;     /* 0: 512, 64 */
     uint32_t requests_per_second, requests_burst;              /* of one address; 0: 200, 400 */
     bool allow_exposed;                        /* serve without authentication on addresses other than loopback */
-    /* Lists open client connections, each(each_arg, row); the rows are borrowed during the call. Any thread. May be NULL. */
+    /* Lists open client connections, each(each_arg, row), in any order; the rows are borrowed during the call. Any thread. May be NULL. */
     void (*connections)(void *arg, void (*each)(void *each_arg, const struct rest_connection_row *row), void *each_arg);
     void *connections_arg;
 };

@@ -544,6 +544,21 @@ def test_cluster_brokers_and_directories(rest, broker):
     assert rest.get("/v1/brokers/1/log-dirs")["items"][0]["path"] == directory["path"]
 
 
+def test_kafka_clients_and_their_apis_are_shown(rest, broker):
+    apis = {a["name"]: a for a in rest.get("/v1/version")["kafka_apis"]}
+    assert (apis["Produce"]["key"], apis["Fetch"]["max_version"], apis["Fetch"]["min_version"]) == (0, 18, 4)
+    with broker.connect() as one, broker.connect() as two:
+        for connection in (one, two):
+            connection.ask("ApiVersions", 3, {"clientSoftwareName": "tests", "clientSoftwareVersion": "1.0"})
+        page = rest.get("/v1/brokers/1/connections", limit=1)
+        assert page["total"] >= 2 and len(page["items"]) == 1
+        more = rest.get("/v1/brokers/1/connections", limit=1000, page_token=page["next_page_token"])["items"]
+        ids = [c["id"] for c in page["items"] + more]
+        assert ids == sorted(ids) and len(ids) == page["total"]
+        assert sum(c["software_name"] == "tests" and c["requests"] >= 1 and c["listener"] == "PLAINTEXT" for c in page["items"] + more) >= 2
+    rest.problem("GET", "/v1/brokers/2/connections", 404, "BROKER_ID_NOT_REGISTERED")
+
+
 def test_health_is_told(rest):
     assert rest.get("/healthz") == {"status": "ok"}
     verbose = rest.get("/readyz", verbose="")
