@@ -83,7 +83,7 @@ struct broker_partition {
     struct eng_log *log;                       /* set once, before stage OPEN is published */
     pthread_mutex_t mutex;
     _Atomic int stage;
-    bool is_leader, opening_busy, lane_closed, lane_busy, flush_busy, flush_again, keeper_busy, retiring, retired;
+    bool is_leader, opening_busy, roll_asked, lane_closed, lane_busy, flush_busy, flush_again, keeper_busy, retiring, retired;
     int32_t leader_id, leader_epoch, partition_epoch, min_isr, isr_count, replica_count;
     uint32_t store_dir;
     _Atomic int64_t high_watermark, last_stable_offset;
@@ -92,6 +92,7 @@ struct broker_partition {
     int64_t state_end;                         /* producer state and transaction index hold all below: the high watermark goes no further, whatever the log's end is */
     struct eng_completed_txn *unindexed;       /* of the lane: aborted transactions that the index file had no room for; they hold state_end back */
     uint32_t unindexed_count;                  /* written by the lane under the mutex. Above 0: no flush, so that a recovery finds the marker again */
+    uint64_t bytes_since_state;                /* appended since producer state was last written out */
     int64_t unflushed_since_us;                /* 0: nothing since the last flush */
     struct broker_produce_part *queue_first, *queue_last;      /* the lane */
     struct broker_produce_part *wait_first, *wait_last;        /* appended, waiting for the high watermark or the log end; by what they wait for */
@@ -119,6 +120,7 @@ void broker_parts_complete(struct broker_produce_part *done);
  * (partition->lane_task) once it has let the mutex go: the write is a copy into resident mapped pages and cannot block. */
 enum broker_lane_fate { BROKER_LANE_ANSWERED, BROKER_LANE_QUEUED, BROKER_LANE_RUN_HERE };
 enum broker_lane_fate broker_lane_put(struct broker_partition *partition, struct broker_produce_part *part, int64_t wall_ms);
+void broker_lane_ask_roll(struct broker_partition *partition);         /* retention wants the active segment closed */
 void broker_lane_run(struct ot_task *task);            /* on io_exec */
 bool broker_part_stop_waiting(struct broker_produce_part *part);      /* takes the mutex; false: it does not wait (any more) */
 /* flush.c */

@@ -31,6 +31,11 @@ static void retain(struct broker_partition *partition, int64_t wall_ms)
     struct eng_retained retained = { 0 };
     enum ot_err err = eng_log_retain(partition->log, atomic_load(&partition->high_watermark), wall_ms, &retained);
     if (err != OT_OK) ot_log(OT_LOG_WARN, "log", "retention_failed", "topic=%s partition=%d error=%s", partition->topic->name, partition->index, ot_err_name(err));
+    if (retained.roll_wanted) {                /* gone at the next look, once the lane has closed it */
+        pthread_mutex_lock(&partition->mutex);
+        broker_lane_ask_roll(partition);
+        pthread_mutex_unlock(&partition->mutex);
+    }
     if (retained.segments == 0) return;
     ot_log(OT_LOG_INFO, "log", "retention", "topic=%s partition=%d segments=%u bytes=%llu log_start_offset=%lld", partition->topic->name, partition->index,
         retained.segments, (unsigned long long)retained.bytes, (long long)retained.log_start_offset);

@@ -12,6 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SNAPSHOT_BYTES (256u << 20)
+
+static bool care_due(const struct broker_partition *partition);
+
 static void fail_part(struct broker_produce_part *part, enum ot_err error, const char *text)
 {
     part->error = error;
@@ -142,7 +146,7 @@ enum broker_lane_fate broker_lane_put(struct broker_partition *partition, struct
         partition->lane_busy = true;
         broker_partition_ref(partition);
         atomic_fetch_add_explicit(&partition->core->work_open, 1, memory_order_relaxed);
-        if (eng_log_append_inline(partition->log, &part->append)) return BROKER_LANE_RUN_HERE;
+        if (!care_due(partition) && eng_log_append_inline(partition->log, &part->append)) return BROKER_LANE_RUN_HERE;
         ot_exec_post(partition->core->io_exec, &partition->lane_task);
     }
     return BROKER_LANE_QUEUED;
@@ -215,22 +219,46 @@ static uint32_t gather(struct broker_partition *partition, struct eng_append_bat
     return count;
 }
 
-static enum ot_err roll(struct broker_partition *partition, int64_t wall_ms)
+/* Producer state as of the log end, written out: with a new segment behind it, or alone. */
+static enum ot_err write_state(struct broker_partition *partition, bool with_roll, int64_t wall_ms)
 {
     struct eng_producers *producers = eng_log_producers(partition->log);
     pthread_mutex_lock(&partition->mutex);
     size_t bytes = eng_producers_snapshot_bytes(producers);
     pthread_mutex_unlock(&partition->mutex);
-    uint8_t *data = malloc(bytes == 0 ? 1 : bytes);      /* at a roll, once per segment: not the hot path */
+    uint8_t *data = malloc(bytes == 0 ? 1 : bytes);      /* once per segment or SNAPSHOT_BYTES: not the hot path */
     if (data == NULL) return OT_ERR_NO_MEMORY;
     struct ot_writer writer = ot_writer_over(data, bytes);
     pthread_mutex_lock(&partition->mutex);               /* no write is in flight: committed state ends at the log end */
     enum ot_err err = eng_producers_snapshot(producers, &writer);
+    partition->bytes_since_state = 0;
     pthread_mutex_unlock(&partition->mutex);
     struct ot_blob snapshot = { data, (uint32_t)(writer.at - writer.start), false };
-    if (err == OT_OK) err = eng_log_roll(partition->log, &snapshot, wall_ms);
+    if (err == OT_OK) err = with_roll ? eng_log_roll(partition->log, &snapshot, wall_ms) : eng_log_snapshot(partition->log, &snapshot);
     free(data);
     return err;
+}
+
+/* What only the writer may do and no batch asked for: a roll that retention wants, and now and then the producer state, so that a restart replays at most
+ * SNAPSHOT_BYTES. On an I/O thread. */
+static void care(struct broker_partition *partition, bool roll_asked)
+{
+    enum ot_err err = write_state(partition, roll_asked, ot_exec_wall_ms(partition->core->background_exec));
+    if (err != OT_OK)
+        ot_log(OT_LOG_WARN, "log", "lane_care_failed", "topic=%s partition=%d roll=%s error=%s", partition->topic->name, partition->index, roll_asked ? "yes" : "no",
+            ot_err_name(err));
+}
+
+static bool care_due(const struct broker_partition *partition) { return partition->roll_asked || partition->bytes_since_state >= SNAPSHOT_BYTES; }
+
+void broker_lane_ask_roll(struct broker_partition *partition)
+{
+    partition->roll_asked = true;
+    if (partition->lane_busy || partition->lane_closed) return;        /* its next turn sees it */
+    partition->lane_busy = true;
+    broker_partition_ref(partition);
+    atomic_fetch_add_explicit(&partition->core->work_open, 1, memory_order_relaxed);
+    ot_exec_post(partition->core->io_exec, &partition->lane_task);
 }
 
 struct aborted_list { struct eng_completed_txn txns[ENG_APPEND_BATCHES_MAX]; uint32_t count; };
@@ -248,6 +276,7 @@ static void leave(struct broker_partition *partition, uint32_t count, struct bro
         struct broker_produce_part *part = partition->queue_first;
         partition->queue_first = part->next;
         if (partition->queue_first == NULL) partition->queue_last = NULL;
+        partition->bytes_since_state += part->append.bytes;
         atomic_fetch_add_explicit(&partition->core->dir_appended_bytes[partition->store_dir], part->append.bytes, memory_order_relaxed);
         ot_series_add(partition->topic->series.bytes_in, part->append.bytes);
         ot_series_add(partition->topic->series.records_in, (uint64_t)part->verdict.info.record_count);
@@ -293,7 +322,7 @@ static enum ot_err write_some(struct broker_partition *partition, const struct e
     uint32_t fits = eng_log_fits(partition->log, batches, count, wall_ms);
     *written = 0;
     if (fits == 0) {
-        enum ot_err err = roll(partition, wall_ms);
+        enum ot_err err = write_state(partition, true, wall_ms);
         if (err != OT_OK) return err;
         fits = eng_log_fits(partition->log, batches, count, wall_ms);
         OT_ASSERT(fits > 0);                              /* an empty segment takes any batch */
@@ -374,8 +403,12 @@ void broker_lane_run(struct ot_task *task)
     enum ot_err err = OT_ERR_CLOSED;
     uint32_t written = 0;
     pthread_mutex_lock(&partition->mutex);
-    uint32_t count = partition->lane_closed || !partition->is_leader ? 0 : gather(partition, batches);
+    bool open = !partition->lane_closed && partition->is_leader, roll_asked = partition->roll_asked, cared = open && care_due(partition);
+    uint32_t count = open ? gather(partition, batches) : 0;
+    partition->roll_asked = false;
     pthread_mutex_unlock(&partition->mutex);
+    if (open) err = OT_OK;
+    if (cared) care(partition, roll_asked);
     int64_t start_us = ot_exec_now_us(core->background_exec);
     if (count > 0) err = partition->unindexed_count > 0 ? index_again(partition) : OT_OK;
     if (count > 0 && err == OT_OK) err = write_some(partition, batches, count, &written);
