@@ -133,3 +133,25 @@ def test_producers_and_a_consumer_at_once(broker, admin, topic):
         t.join()
     for n in range(2):
         assert [line for line in got if line.startswith(f"p{n}-")] == lines(500, f"p{n}")
+
+
+def test_config_command_alters(broker, topic):
+    alter = ["--bootstrap-server", broker.bootstrap, "--alter", "--entity-type", "topics", "--entity-name", topic]
+    assert "Completed updating config" in java(TOOLS + "ConfigCommand", *alter, "--add-config", "retention.ms=7200000,cleanup.policy=compact")
+    text = java(TOOLS + "TopicCommand", "--bootstrap-server", broker.bootstrap, "--describe", "--topic", topic)
+    assert "retention.ms=7200000" in text and "cleanup.policy=compact" in text
+    java(TOOLS + "ConfigCommand", *alter, "--delete-config", "cleanup.policy")
+    assert "cleanup.policy" not in java(TOOLS + "TopicCommand", "--bootstrap-server", broker.bootstrap, "--describe", "--topic", topic)
+    bad = java(TOOLS + "ConfigCommand", *alter, "--add-config", "retention.ms=banana", check=False)
+    assert "Invalid value" in bad or "InvalidConfiguration" in bad, bad
+
+
+def test_log_dirs_command(broker, admin, topic):
+    admin.produce(topic, "x" * 500)
+    text = java(TOOLS + "LogDirsCommand", "--bootstrap-server", broker.bootstrap, "--describe", "--topic-list", topic)
+    assert f'"partition":"{topic}-0"' in text
+
+
+def test_features_and_quorum_commands(broker):
+    assert "transaction.version" in java(TOOLS + "FeatureCommand", "--bootstrap-server", broker.bootstrap, "describe")
+    assert "LeaderId" in java(TOOLS + "MetadataQuorumCommand", "--bootstrap-server", broker.bootstrap, "describe", "--status")
