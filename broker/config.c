@@ -118,6 +118,7 @@ enum ot_err broker_config_store_new(struct broker_config_store **out)
     struct broker_config_store *store = calloc(1, sizeof(*store));
     if (store == NULL) return OT_ERR_NO_MEMORY;
     pthread_mutex_init(&store->mutex, NULL);
+    pthread_mutex_init(&store->watch_mutex, NULL);
     ot_map_init(&store->texts);
     ot_map_init(&store->ignored);
     store->slots = calloc(count, sizeof(*store->slots));
@@ -154,6 +155,7 @@ void broker_config_store_free(struct broker_config_store *store)
     free(store->ignored_text);
     free(store->slots);
     pthread_mutex_destroy(&store->mutex);
+    pthread_mutex_destroy(&store->watch_mutex);
     free(store);
 }
 
@@ -216,6 +218,33 @@ const struct broker_config *broker_config_current(const struct broker_config_sto
     return atomic_load_explicit(&store->current, memory_order_acquire);
 }
 
+void broker_config_watch(struct broker_config_store *store, void (*changed)(void *arg, const struct broker_config *now), void *arg)
+{
+    size_t at = 0;
+    pthread_mutex_lock(&store->watch_mutex);
+    while (at < OT_ARRAY_COUNT(store->watchers) && store->watchers[at].changed != NULL) at++;
+    OT_ASSERT(at < OT_ARRAY_COUNT(store->watchers));
+    store->watchers[at].changed = changed;
+    store->watchers[at].arg = arg;
+    pthread_mutex_unlock(&store->watch_mutex);
+}
+
+void broker_config_unwatch(struct broker_config_store *store, void (*changed)(void *arg, const struct broker_config *now), void *arg)
+{
+    pthread_mutex_lock(&store->watch_mutex);
+    for (size_t i = 0; i < OT_ARRAY_COUNT(store->watchers); i++)
+        if (store->watchers[i].changed == changed && store->watchers[i].arg == arg) store->watchers[i].changed = NULL;
+    pthread_mutex_unlock(&store->watch_mutex);
+}
+
+static void tell(struct broker_config_store *store)
+{
+    pthread_mutex_lock(&store->watch_mutex);
+    for (size_t i = 0; i < OT_ARRAY_COUNT(store->watchers); i++)
+        if (store->watchers[i].changed != NULL) store->watchers[i].changed(store->watchers[i].arg, broker_config_current(store));
+    pthread_mutex_unlock(&store->watch_mutex);
+}
+
 enum ot_err broker_config_apply_dynamic(struct broker_config_store *store, int32_t broker_id, const char *key, const char *value)
 {
     const struct broker_config_row *row = broker_config_row_by_key(key);
@@ -226,6 +255,7 @@ enum ot_err broker_config_apply_dynamic(struct broker_config_store *store, int32
     replace(broker_id == -1 ? &slot->cluster_default : &slot->broker_dynamic, value);
     enum ot_err err = refresh(store);
     pthread_mutex_unlock(&store->mutex);
+    if (err == OT_OK) tell(store);
     return err;
 }
 
@@ -315,6 +345,21 @@ void broker_config_describe(const struct broker_config_store *store, int32_t bro
 
 /* ---- topics ---- */
 
+#define THROTTLED ".replication.throttled.replicas"
+
+/* "*", or "0:1,0:2,…", or nothing. */
+static bool are_throttled_replicas(const char *value)
+{
+    if (strcmp(value, "*") == 0 || *value == 0) return true;
+    for (const char *at = value;; at++) {
+        const size_t partition = strspn(at, "0123456789");
+        const size_t broker = partition > 0 && at[partition] == ':' ? strspn(at + partition + 1, "0123456789") : 0;
+        if (broker == 0) return false;
+        at += partition + 1 + broker;
+        if (*at != ',') return *at == 0;
+    }
+}
+
 enum ot_err broker_topic_config_check(const char *key, const char *value, char *text_out, size_t text_bytes)
 {
     const struct broker_config_row *row = broker_topic_config_row_by_key(key);
@@ -324,6 +369,11 @@ enum ot_err broker_topic_config_check(const char *key, const char *value, char *
     }
     if (value != NULL && strcmp(key, "remote.storage.enable") == 0 && strcasecmp(value, "true") == 0) {
         snprintf(text_out, text_bytes, "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.");
+        return OT_ERR_INVALID_CONFIG;
+    }
+    const size_t bytes = strlen(key), tail = sizeof(THROTTLED) - 1;
+    if (value != NULL && bytes > tail && strcmp(key + bytes - tail, THROTTLED) == 0 && !are_throttled_replicas(value)) {
+        snprintf(text_out, text_bytes, "Invalid value %.60s for configuration %s: must be * or a list of partition:broker", value, key);
         return OT_ERR_INVALID_CONFIG;
     }
     return value == NULL ? OT_OK : broker_config_valid(row, value, text_out, text_bytes);

@@ -67,6 +67,11 @@ void broker_config_warnings(const struct broker_config_store *store, void (*each
 /* Current typed values. The pointer stays valid for ever: values change atomically as a whole (a new struct), old structs are kept until store_free. */
 const struct broker_config *broker_config_current(const struct broker_config_store *store);
 
+/* Be told when the current values changed by a dynamic one: on the thread that changed them (the coordinator's), which must not block there nor change configs.
+ * Up to 8. After unwatch returned no call is under way. */
+void broker_config_watch(struct broker_config_store *store, void (*changed)(void *arg, const struct broker_config *now), void *arg);
+void broker_config_unwatch(struct broker_config_store *store, void (*changed)(void *arg, const struct broker_config *now), void *arg);
+
 /* Dynamic values, from the coordinator's applied state (coordinator thread). value NULL: removed. broker_id -1: cluster default. */
 OT_MUST_CHECK enum ot_err broker_config_apply_dynamic(struct broker_config_store *store, int32_t broker_id, const char *key, const char *value);
 /* May this be set dynamically, and is the value valid? For AlterConfigs. */

@@ -41,6 +41,8 @@ struct broker_config_store {
     struct ot_map ignored;                             /* Kafka keys without meaning here that were set */
     char **warnings; uint32_t warning_count;
     char *ignored_text;
+    pthread_mutex_t watch_mutex;                       /* guards the watchers; held while they are told; before mutex */
+    struct { void (*changed)(void *arg, const struct broker_config *now); void *arg; } watchers[8];
 };
 void broker_config_warn(struct broker_config_store *store, const char *text);
 const char *broker_config_intern(struct broker_config_store *store, const char *text);

@@ -9,6 +9,7 @@
 #include "base/os.h"
 #include "base/util.h"
 #include "broker/broker.h"
+#include "broker/loggers.h"
 #include "cli/rest_door.h"
 #include "cli/server_config.h"
 #include "cli/version.h"
@@ -43,19 +44,24 @@ struct house {
     struct cli_rest_door rest;
     struct rpc_kafka_listener doors[CLI_LISTENERS_MAX];
     struct ot_metrics *metrics;
+    const char *log_level;                 /* as applied last */
     struct ot_net_address kafka_addresses[CLI_LISTENERS_MAX], advertised[CLI_LISTENERS_MAX];
     struct broker_listener listeners[CLI_LISTENERS_MAX];
     uint32_t listener_count;
     int64_t started_us;
 };
 
-static void set_up_log(const struct broker_config *config)
+static void config_changed(void *arg, const struct broker_config *now)
 {
-    static const char *const levels[] = { "error", "warn", "info", "debug", "trace" };
-    enum ot_log_level level = OT_LOG_INFO;
-    for (uint32_t i = 0; i < OT_ARRAY_COUNT(levels); i++)
-        if (strcmp(config->ottla_log_level, levels[i]) == 0) level = (enum ot_log_level)i;
-    ot_log_setup(level, strcmp(config->ottla_log_format, "json") == 0 ? OT_LOG_JSON : OT_LOG_TEXT, STDERR_FILENO);
+    struct house *house = arg;
+    house->log_level = broker_loggers_follow(now, house->log_level);
+}
+
+static void set_up_log(struct house *house, const struct broker_config *config)
+{
+    ot_log_setup(OT_LOG_INFO, strcmp(config->ottla_log_format, "json") == 0 ? OT_LOG_JSON : OT_LOG_TEXT, STDERR_FILENO);
+    house->log_level = broker_loggers_follow(config, NULL);
+    broker_config_watch(house->config, config_changed, house);
 }
 
 /* Every listener's advertised name, by the listener's name; without one clients are told the address that they reached. */
@@ -234,7 +240,7 @@ static int run(struct house *house)
     const struct broker_config *config = broker_config_current(house->config);
     char why[300] = "";
     sigset_t signals;
-    set_up_log(config);
+    set_up_log(house, config);
     signal(SIGPIPE, SIG_IGN);
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);

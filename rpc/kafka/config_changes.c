@@ -50,8 +50,7 @@ static void refuse_type(struct rpc_request *request, int8_t type)
 {
     enum { BYTES = 120 };
     char *text = rpc_alloc(request, 1, BYTES);
-    const char *what = type == OT_CONFIG_RESOURCE_BROKER_LOGGER ? "log levels are set by the broker's key ottla.log.level"
-        : type == OT_CONFIG_RESOURCE_CLIENT_METRICS ? "what clients push is set by the broker's keys ottla.client.metrics and ottla.client.metrics.interval.ms"
+    const char *what = type == OT_CONFIG_RESOURCE_CLIENT_METRICS ? "what clients push is set by the broker's keys ottla.client.metrics and ottla.client.metrics.interval.ms"
         : type == OT_CONFIG_RESOURCE_GROUP ? "groups have no configuration of their own in this version" : NULL;
     if (text != NULL && what == NULL) (void)snprintf(text, BYTES, "Unknown resource type %d", type);
     rpc_config_changes_refuse(request, OT_ERR_INVALID_REQUEST, what != NULL ? what : text);

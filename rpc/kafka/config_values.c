@@ -1,6 +1,7 @@
 #include "rpc/kafka/config_values.h"
 
 #include "base/wire/enums.h"
+#include "broker/loggers.h"
 
 static int8_t source_of(enum broker_config_source source)
 {
@@ -97,4 +98,16 @@ bool rpc_config_values_broker(struct rpc_request *request, struct rpc_config_val
     if (!values_begin(request, out, cap)) return false;
     broker_config_describe(broker_config_store(request->server->broker), broker_id, one, out);
     return !out->failed;
+}
+
+bool rpc_config_values_loggers(struct rpc_request *request, struct rpc_config_values *out)
+{
+    if (!values_begin(request, out, broker_logger_count)) return false;
+    for (uint32_t i = 0; i < broker_logger_count; i++) {
+        const struct ot_str name = ot_str_of(broker_logger_names[i]);
+        if (!wanted(out, broker_logger_names[i])) continue;
+        out->rows[out->count++] = (struct rpc_config_row){ .name = name, .value = ot_str_of(broker_logger_level(broker_logger_names[i])), .text = ot_str_of(""),
+            .source = OT_CONFIG_SOURCE_DYNAMIC_BROKER_LOGGER_CONFIG };
+    }
+    return true;
 }

@@ -63,6 +63,13 @@ static bool values_of_broker(struct rpc_request *request, struct ot_str name, st
     return rpc_config_values_broker(request, values, mine);
 }
 
+static bool is_mine(struct rpc_request *request, struct ot_str name)
+{
+    char number[16];
+    (void)snprintf(number, sizeof number, "%d", broker_node_id(request->server->broker));
+    return ot_str_equal(name, ot_str_of(number));
+}
+
 static bool resource_answer(struct rpc_request *request, const struct ot_describe_configs_request_describe_configs_resource *asked,
     struct ot_describe_configs_response_describe_configs_result *row)
 {
@@ -73,9 +80,11 @@ static bool resource_answer(struct rpc_request *request, const struct ot_describ
         enough = enough && values_of_topic(request, asked->resource_name, &values, &result);
     } else if (asked->resource_type == OT_CONFIG_RESOURCE_BROKER) {
         enough = enough && values_of_broker(request, asked->resource_name, &values, &result);
+    } else if (asked->resource_type == OT_CONFIG_RESOURCE_BROKER_LOGGER && is_mine(request, asked->resource_name)) {
+        enough = enough && rpc_config_values_loggers(request, &values);
     } else if (enough) {
         result.error = OT_ERR_INVALID_REQUEST;
-        (void)snprintf(result.text, TEXT_BYTES, "configuration of resource type %d is not served", asked->resource_type);
+        (void)snprintf(result.text, TEXT_BYTES, asked->resource_type == OT_CONFIG_RESOURCE_BROKER_LOGGER ? "another broker's loggers are not told here (resource type %d)" : "configuration of resource type %d is not served", asked->resource_type);
     }
     if (!enough) return false;
     *row = (struct ot_describe_configs_response_describe_configs_result){ .error_code = ot_err_kafka(result.error), .error_message = rpc_error_text(result.error, result.text),

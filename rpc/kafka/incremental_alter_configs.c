@@ -4,7 +4,10 @@
 #include "base/wire/enums.h"
 #include "base/wire/incremental_alter_configs_request.h"
 #include "base/wire/incremental_alter_configs_response.h"
+#include "broker/loggers.h"
 #include "rpc/kafka/config_changes.h"
+
+#include <stdio.h>
 
 static void incremental_alter_configs_done(struct broker_call *call)
 {
@@ -38,20 +41,42 @@ static bool op_of(int8_t number, enum broker_config_op *out)
     }
 }
 
-static bool configs_fill(struct rpc_request *request, const struct ot_incremental_alter_configs_request_alterable_config_array *from, struct broker_admin_item *item)
+/* Into item, up to the first operation that is none: then item->config_count is lower than asked and the resource is refused. */
+static bool configs_read(struct rpc_request *request, const struct ot_incremental_alter_configs_request_alterable_config_array *from, struct broker_admin_item *item)
 {
     struct broker_config_entry *entries = rpc_alloc(request, (size_t)from->count, sizeof *entries);
     enum broker_config_op *ops = rpc_alloc(request, (size_t)from->count + 1, sizeof *ops);
     if (ops == NULL || (entries == NULL && from->count > 0)) return false;
     item->configs = entries;
     item->ops = ops;
-    item->config_count = (uint32_t)from->count;
-    for (int32_t i = 0; i < from->count; i++) {
-        entries[i] = (struct broker_config_entry){ from->items[i].name, from->items[i].value };
-        if (op_of(from->items[i].config_operation, &ops[i])) continue;
+    for (item->config_count = 0; item->config_count < (uint32_t)from->count; item->config_count++) {
+        const struct ot_incremental_alter_configs_request_alterable_config *one = &from->items[item->config_count];
+        entries[item->config_count] = (struct broker_config_entry){ one->name, one->value };
+        if (op_of(one->config_operation, &ops[item->config_count])) continue;
         rpc_config_changes_refuse(request, OT_ERR_INVALID_REQUEST, "an operation is SET (0), DELETE (1), APPEND (2) or SUBTRACT (3)");
         break;
     }
+    return true;
+}
+
+/* Log levels change here and now; nothing is asked of the broker. */
+static bool loggers_alter(struct rpc_request *request, const struct ot_incremental_alter_configs_request_alter_configs_resource *resource)
+{
+    const struct ot_incremental_alter_configs_request *asked = request->body;
+    const int32_t mine = broker_node_id(request->server->broker);
+    char number[16];
+    struct broker_admin_item item = { 0 };
+    char *text = rpc_alloc(request, 1, BROKER_TEXT_MAX);
+    const struct rpc_config_changes *changes = request->own;
+    const struct rpc_config_change *row = &changes->rows[changes->count - 1];
+    if (text == NULL || !configs_read(request, &resource->configs, &item)) return false;
+    (void)snprintf(number, sizeof number, "%d", mine);
+    enum ot_err error = OT_ERR_INVALID_REQUEST;
+    if (item.config_count != (uint32_t)resource->configs.count) (void)snprintf(text, BROKER_TEXT_MAX, "%s", row->text);
+    else if (!ot_str_equal(resource->resource_name, ot_str_of(number)))
+        (void)snprintf(text, BROKER_TEXT_MAX, "Unexpected node id. Expected %d, but received %.*s", mine, (int)OT_MIN(resource->resource_name.bytes, 60u), resource->resource_name.data);
+    else error = broker_loggers_alter(item.configs, item.ops, item.config_count, asked->validate_only, text);
+    rpc_config_changes_refuse(request, error, text);
     return true;
 }
 
@@ -63,7 +88,8 @@ RPC_HANDLER(incremental_alter_configs)
         const struct ot_incremental_alter_configs_request_alter_configs_resource *resource = &asked->resources.items[i];
         struct broker_admin_item *item = NULL;
         rpc_config_changes_add(request, resource->resource_type, resource->resource_name, asked->validate_only, &item);
-        enough = item == NULL || configs_fill(request, &resource->configs, item);
+        if (resource->resource_type == OT_CONFIG_RESOURCE_BROKER_LOGGER) enough = loggers_alter(request, resource);
+        else enough = item == NULL || configs_read(request, &resource->configs, item);
     }
     if (enough) rpc_config_changes_ask(request, incremental_alter_configs_done);
     else rpc_reject(request, "too much in one request");

@@ -33,14 +33,14 @@ static bool add(struct listing *listing, struct ot_str name, int8_t type)
     return true;
 }
 
-static bool add_brokers(struct listing *listing, const struct broker_view *view)
+static bool add_brokers(struct listing *listing, const struct broker_view *view, int8_t type)
 {
     struct broker_view_broker broker;
     for (int32_t after = INT32_MIN; broker_view_next_broker(view, after, &listing->request->arena, &broker); after = broker.id) {
         char *name = rpc_alloc(listing->request, 1, 16);
         if (name == NULL) return false;
         (void)snprintf(name, 16, "%d", broker.id);
-        if (!add(listing, ot_str_of(name), OT_CONFIG_RESOURCE_BROKER)) return false;
+        if (!add(listing, ot_str_of(name), type)) return false;
     }
     return true;
 }
@@ -62,9 +62,10 @@ static bool list(struct listing *listing, const struct broker_view *view)
     struct broker_view_broker broker;
     int32_t brokers = 0;
     for (int32_t after = INT32_MIN; broker_view_next_broker(view, after, &listing->request->arena, &broker); after = broker.id) brokers++;
-    listing->cap = brokers + (int32_t)OT_MIN(broker_view_topic_count(view), (int64_t)INT32_MAX / 2);
+    listing->cap = 2 * brokers + (int32_t)OT_MIN(broker_view_topic_count(view), (int64_t)INT32_MAX / 2);
     listing->rows = rpc_alloc(listing->request, (size_t)listing->cap + 1, sizeof *listing->rows);
-    return listing->rows != NULL && (!wanted(asked, OT_CONFIG_RESOURCE_BROKER) || add_brokers(listing, view))
+    return listing->rows != NULL && (!wanted(asked, OT_CONFIG_RESOURCE_BROKER_LOGGER) || add_brokers(listing, view, OT_CONFIG_RESOURCE_BROKER_LOGGER))
+        && (!wanted(asked, OT_CONFIG_RESOURCE_BROKER) || add_brokers(listing, view, OT_CONFIG_RESOURCE_BROKER))
         && (!wanted(asked, OT_CONFIG_RESOURCE_TOPIC) || add_topics(listing, view));
 }
 

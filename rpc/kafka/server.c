@@ -18,6 +18,13 @@ static void limits_look(struct rpc_kafka_server *server)
     ot_net_limits(server->net, (uint32_t)config->max_connections, (uint32_t)config->max_connections_per_ip);
 }
 
+/* So that a raised limit lets in who is waiting: connections opened and closed look too, but there may be none. */
+static void config_changed(void *arg, const struct broker_config *now)
+{
+    (void)now;
+    limits_look(arg);
+}
+
 static void conn_opened(struct ot_conn *conn)
 {
     struct rpc_kafka_server *server = ot_conn_arg(conn);
@@ -92,6 +99,7 @@ static struct ot_net_setup net_setup(const struct broker_config *config, const s
 
 static void server_clear(struct rpc_kafka_server *server)
 {
+    broker_config_unwatch(broker_config_store(server->broker), config_changed, server);
     ot_net_close(server->net);
     if (server->loops != NULL) {
         for (uint32_t i = 0; i < 256; i++) {
@@ -131,6 +139,7 @@ enum ot_err rpc_kafka_server_start(struct broker *broker, const struct rpc_kafka
     if ((err = ot_net_open(&net, &server->net)) != OT_OK) goto fail;
     OT_ASSERT(ot_net_loop_count(server->net) <= 256);
     rpc_metrics_init(server);
+    broker_config_watch(broker_config_store(broker), config_changed, server);
     for (; served < setup->listener_count; served++) {
         const struct rpc_kafka_listener *listener = &setup->listeners[served];
         for (uint32_t i = 0; i < listener->fd_count; i++) {

@@ -188,6 +188,43 @@ static void dynamic_changes_respect_the_update_mode(void **state)
     assert_int_equal(broker_config_check_dynamic(store, 1, "ottla.log.level", "debug", text, sizeof(text)), OT_OK);
 }
 
+static int told;
+static void note_change(void *arg, const struct broker_config *now)
+{
+    assert_ptr_equal(arg, store);
+    assert_ptr_equal(now, broker_config_current(store));
+    told++;
+}
+
+static void watchers_hear_of_dynamic_changes_until_they_leave(void **state)
+{
+    (void)state;
+    told = 0;
+    broker_config_watch(store, note_change, store);
+    assert_int_equal(broker_config_apply_dynamic(store, -1, "max.connections", "7"), OT_OK);
+    assert_int_equal(told, 1);
+    assert_int_equal(broker_config_apply_dynamic(store, 99, "max.connections", "8"), OT_OK);   /* another broker's */
+    assert_int_equal(told, 1);
+    assert_int_equal(broker_config_apply_dynamic(store, -1, "max.connections", NULL), OT_OK);
+    assert_int_equal(told, 2);
+    broker_config_unwatch(store, note_change, store);
+    assert_int_equal(broker_config_apply_dynamic(store, -1, "max.connections", "9"), OT_OK);
+    assert_int_equal(told, 2);
+}
+
+static void topic_values_are_checked_beyond_their_type(void **state)
+{
+    static const struct { const char *key, *value; enum ot_err err; } rows[] = {
+        { "leader.replication.throttled.replicas", "*", OT_OK }, { "leader.replication.throttled.replicas", "", OT_OK },
+        { "follower.replication.throttled.replicas", "0:1,17:2", OT_OK }, { "follower.replication.throttled.replicas", "0:1,", OT_ERR_INVALID_CONFIG },
+        { "leader.replication.throttled.replicas", "0", OT_ERR_INVALID_CONFIG }, { "leader.replication.throttled.replicas", "0:", OT_ERR_INVALID_CONFIG },
+        { "leader.replication.throttled.replicas", ":1", OT_ERR_INVALID_CONFIG }, { "leader.replication.throttled.replicas", "0:1;1:1", OT_ERR_INVALID_CONFIG },
+        { "remote.storage.enable", "false", OT_OK }, { "remote.storage.enable", "TRUE", OT_ERR_INVALID_CONFIG } };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(broker_topic_config_check(rows[i].key, rows[i].value, text, sizeof(text)), rows[i].err);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -196,6 +233,7 @@ int main(void)
         T(a_value_outside_its_range_is_refused_with_the_range), T(the_stronger_source_wins_and_a_removed_one_uncovers_the_weaker),
         T(hours_supply_milliseconds_unless_those_are_set), T(a_topic_inherits_from_the_broker_until_it_overrides), T(environment_names_become_keys),
         T(files_have_substitutions_drop_ins_and_line_numbers), T(describe_tells_value_source_and_what_it_hides), T(dynamic_changes_respect_the_update_mode),
+        T(watchers_hear_of_dynamic_changes_until_they_leave), T(topic_values_are_checked_beyond_their_type),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,154 @@
+/* Rules that need no broker: features, quotas, loggers, what clients push. */
+#include "testing.h"
+
+#include "base/log.h"
+#include "broker/client_quotas.h"
+#include "broker/features.h"
+#include "broker/loggers.h"
+#include "broker/telemetry.h"
+
+static char text[BROKER_TEXT_MAX];
+
+static void only_the_level_that_a_feature_has_may_be_asked_for(void **state)
+{
+    uint32_t count = 0;
+    const struct broker_feature *features = broker_features(&count);
+    (void)state;
+    assert_true(count >= 1);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct ot_str name = ot_str_of(features[i].name);
+        for (int level = features[i].min - 2; level <= features[i].max + 2; level++) {
+            for (int8_t change = 0; change <= 4; change++) {
+                const enum ot_err err = broker_feature_update(1, name, (int16_t)level, change, text);
+                const bool good = level == features[i].level && change >= 1 && change <= 3;
+                assert_int_equal(err, good ? OT_OK : OT_ERR_INVALID_UPDATE_VERSION);
+                assert_int_equal(text[0] == 0, good);
+            }
+        }
+    }
+    char longest[300];
+    memset(longest, 'f', sizeof longest);
+    assert_int_equal(broker_feature_update(INT32_MAX, (struct ot_str){ longest, sizeof longest, false }, INT16_MIN, 1, text), OT_ERR_INVALID_UPDATE_VERSION);
+    assert_non_null(strstr(text, "does not support"));
+}
+
+static void quota_filters_make_sense_or_are_refused(void **state)
+{
+    const struct ot_str user = ot_str_of("user"), client = ot_str_of("client-id"), ip = ot_str_of("ip");
+    const struct { struct broker_quota_filter filters[2]; uint32_t count; enum ot_err err; } rows[] = {
+        { { { user, 0 } }, 0, OT_OK }, { { { user, 0 }, { client, 2 } }, 2, OT_OK }, { { { ip, 1 } }, 1, OT_OK }, { { { user, 0 }, { user, 1 } }, 2, OT_ERR_INVALID_REQUEST },
+        { { { user, 0 }, { ip, 0 } }, 2, OT_ERR_INVALID_REQUEST }, { { { user, 3 } }, 1, OT_ERR_INVALID_REQUEST }, { { { user, -1 } }, 1, OT_ERR_INVALID_REQUEST },
+        { { { ot_str_of("x"), 0 } }, 1, OT_ERR_UNSUPPORTED_VERSION }, { { { ot_str_of(""), 0 } }, 1, OT_ERR_INVALID_REQUEST } };
+    (void)state;
+    for (size_t i = 0; i < OT_ARRAY_COUNT(rows); i++) assert_int_equal(broker_quota_filter_check(rows[i].filters, rows[i].count, text), rows[i].err);
+}
+
+static void a_quota_that_would_have_to_be_kept_is_refused(void **state)
+{
+    const struct broker_quota_entity user[] = { { ot_str_of("user"), ot_str_of("u") }, { ot_str_of("user"), ot_str_of("v") }, { ot_str_of("ip"), { .null = true } } };
+    const struct broker_quota_entity ip[] = { { ot_str_of("ip"), { .null = true } } }, empty[] = { { ot_str_of("user"), ot_str_of("") } };
+    const struct broker_quota_op set[] = { { ot_str_of("producer_byte_rate"), 1, false } }, gone[] = { { ot_str_of("producer_byte_rate"), 0, true } },
+        odd[] = { { ot_str_of("x"), 1, true } }, zero[] = { { ot_str_of("producer_byte_rate"), 0, false } }, nan_[] = { { ot_str_of("producer_byte_rate"), 0.0 / 0.0, false } },
+        conn[] = { { ot_str_of("connection_creation_rate"), 0, true } };
+    (void)state;
+    assert_int_equal(broker_quota_alter(user, 1, gone, 1, text), OT_OK);
+    assert_int_equal(broker_quota_alter(user, 1, set, 1, text), OT_ERR_INVALID_REQUEST);
+    assert_non_null(strstr(text, "not enforced"));
+    assert_int_equal(broker_quota_alter(user, 1, odd, 1, text), OT_ERR_INVALID_REQUEST);
+    assert_int_equal(broker_quota_alter(user, 1, zero, 1, text), OT_ERR_INVALID_REQUEST);
+    assert_int_equal(broker_quota_alter(user, 1, nan_, 1, text), OT_ERR_INVALID_REQUEST);
+    assert_int_equal(broker_quota_alter(user, 1, conn, 1, text), OT_ERR_INVALID_REQUEST);
+    assert_int_equal(broker_quota_alter(ip, 1, conn, 1, text), OT_OK);
+    assert_int_equal(broker_quota_alter(user, 0, gone, 1, text), OT_ERR_INVALID_REQUEST);
+    assert_int_equal(broker_quota_alter(user, 2, gone, 1, text), OT_ERR_INVALID_REQUEST);      /* one type twice */
+    assert_int_equal(broker_quota_alter(user + 1, 2, gone, 1, text), OT_ERR_INVALID_REQUEST);  /* a user at an address */
+    assert_int_equal(broker_quota_alter(empty, 1, gone, 1, text), OT_ERR_INVALID_REQUEST);
+}
+
+static enum ot_err alter(const char *name, enum broker_config_op op, const char *value, bool validate_only)
+{
+    const struct broker_config_entry entry = { ot_str_of(name), value == NULL ? (struct ot_str){ .null = true } : ot_str_of(value) };
+    return broker_loggers_alter(&entry, &op, 1, validate_only, text);
+}
+
+static void loggers_take_the_levels_of_kafka(void **state)
+{
+    (void)state;
+    ot_log_setup(OT_LOG_WARN, OT_LOG_TEXT, -1);
+    for (uint32_t i = 0; i < broker_logger_count; i++) assert_string_equal(broker_logger_level(broker_logger_names[i]), "WARN");
+    assert_int_equal(alter("kafka", BROKER_CONFIG_SET, "TRACE", true), OT_OK);
+    assert_string_equal(broker_logger_level("kafka"), "WARN");
+    assert_int_equal(alter("kafka", BROKER_CONFIG_SET, "TRACE", false), OT_OK);
+    assert_string_equal(broker_logger_level("kafka"), "TRACE");
+    assert_string_equal(broker_logger_level("root"), "WARN");
+    assert_int_equal(alter("kafka", BROKER_CONFIG_DELETE, NULL, false), OT_OK);
+    assert_string_equal(broker_logger_level("kafka"), "WARN");
+    assert_int_equal(alter("root", BROKER_CONFIG_SET, "FATAL", false), OT_OK);
+    assert_string_equal(broker_logger_level("net"), "ERROR");
+    assert_int_equal(alter("root", BROKER_CONFIG_DELETE, NULL, false), OT_ERR_INVALID_REQUEST);
+    assert_int_equal(alter("root", BROKER_CONFIG_SUBTRACT, "INFO", false), OT_ERR_INVALID_REQUEST);
+    assert_int_equal(alter("root", BROKER_CONFIG_SET, "info", false), OT_ERR_INVALID_CONFIG);
+    assert_int_equal(alter("root", BROKER_CONFIG_SET, NULL, false), OT_ERR_INVALID_CONFIG);
+    assert_int_equal(alter("nope", BROKER_CONFIG_SET, "INFO", false), OT_ERR_INVALID_CONFIG);
+    const struct broker_config_entry twice[] = { { ot_str_of("net"), ot_str_of("INFO") }, { ot_str_of("net"), ot_str_of("DEBUG") } };
+    const enum broker_config_op ops[] = { BROKER_CONFIG_SET, BROKER_CONFIG_SET };
+    assert_int_equal(broker_loggers_alter(twice, ops, 2, false, text), OT_ERR_INVALID_REQUEST);
+    assert_string_equal(broker_logger_level("net"), "ERROR");          /* all or none */
+}
+
+static void loggers_follow_the_configuration_only_when_it_changed(void **state)
+{
+    struct broker_config config = { .ottla_log_level = "info" };
+    (void)state;
+    ot_log_setup(OT_LOG_WARN, OT_LOG_TEXT, -1);
+    const char *now = broker_loggers_follow(&config, NULL);
+    assert_string_equal(broker_logger_level("root"), "INFO");
+    assert_int_equal(alter("root", BROKER_CONFIG_SET, "DEBUG", false), OT_OK);
+    now = broker_loggers_follow(&config, now);
+    assert_string_equal(broker_logger_level("root"), "DEBUG");
+    config.ottla_log_level = "error";
+    assert_string_equal(broker_loggers_follow(&config, now), "error");
+    assert_string_equal(broker_logger_level("root"), "ERROR");
+}
+
+static void pushes_are_bounded_and_counted_by_software(void **state)
+{
+    static struct broker_telemetry telemetry;
+    struct broker_config config = { .ottla_client_metrics = "*", .ottla_client_metrics_interval_ms = 1000 };
+    const struct broker_client client = { .software_name = ot_str_of("apache-kafka-java"), .software_version = ot_str_of("4.4.0") };
+    struct broker_telemetry_subscription subscription, other;
+    struct ot_metrics *metrics = ot_metrics_new(100);
+    (void)state;
+    broker_telemetry_init(&telemetry, metrics);
+    broker_telemetry_subscription(&config, &subscription);
+    struct broker_telemetry_push push = { .client = { { 1 } }, .subscription_id = subscription.id, .bytes = 100 };
+    assert_int_equal(broker_telemetry_take(&telemetry, &config, &client, &push, 1000000), OT_OK);
+    assert_int_equal(broker_telemetry_take(&telemetry, &config, &client, &push, 1999999), OT_ERR_THROTTLING_QUOTA_EXCEEDED);
+    assert_int_equal(broker_telemetry_take(&telemetry, &config, &client, &push, 2000000), OT_OK);
+    push.bytes = BROKER_TELEMETRY_BYTES_MAX + 1;
+    assert_int_equal(broker_telemetry_take(&telemetry, &config, &client, &push, 9000000), OT_ERR_TELEMETRY_TOO_LARGE);
+    push.bytes = 50;
+    push.compression = 5;
+    assert_int_equal(broker_telemetry_take(&telemetry, &config, &client, &push, 9000000), OT_ERR_UNSUPPORTED_COMPRESSION_TYPE);
+    push.compression = 4;
+    push.terminating = true;
+    assert_int_equal(broker_telemetry_take(&telemetry, &config, &client, &push, 2000001), OT_OK);
+    assert_int_equal(broker_telemetry_take(&telemetry, &config, &client, &push, 99000000), OT_ERR_INVALID_REQUEST);
+    memset(&push.client, 0, sizeof push.client);
+    assert_int_equal(broker_telemetry_take(&telemetry, &config, &client, &push, 99000000), OT_ERR_INVALID_REQUEST);
+    config.ottla_client_metrics = "org.apache.kafka.consumer.";        /* another subscription, another number */
+    broker_telemetry_subscription(&config, &other);
+    assert_int_not_equal(other.id, subscription.id);
+    push.client.bytes[3] = 9;
+    assert_int_equal(broker_telemetry_take(&telemetry, &config, &client, &push, 99000000), OT_ERR_UNKNOWN_SUBSCRIPTION_ID);
+    const char *const labels[] = { "apache-kafka-java", "4.4.0" };
+    struct ot_series *pushes = ot_series_get(metrics, OT_METRIC_client_metrics_pushes_total, labels), *bytes = ot_series_get(metrics, OT_METRIC_client_metrics_bytes_total, labels);
+    assert_int_equal(ot_series_total(pushes), 3);
+    assert_int_equal(ot_series_total(bytes), 250);
+    broker_telemetry_free(&telemetry);
+    ot_metrics_free(metrics);
+}
+
+TEST_MAIN(cmocka_unit_test(only_the_level_that_a_feature_has_may_be_asked_for), cmocka_unit_test(quota_filters_make_sense_or_are_refused),
+    cmocka_unit_test(a_quota_that_would_have_to_be_kept_is_refused), cmocka_unit_test(loggers_take_the_levels_of_kafka),
+    cmocka_unit_test(loggers_follow_the_configuration_only_when_it_changed), cmocka_unit_test(pushes_are_bounded_and_counted_by_software))
