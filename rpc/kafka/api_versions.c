@@ -7,7 +7,7 @@
 
 #include "base/wire/api_versions_request.h"
 #include "base/wire/api_versions_response.h"
-#include "base/wire/features.h"
+#include "broker/features.h"
 
 #include <string.h>
 
@@ -46,19 +46,19 @@ static bool keys_fill(struct rpc_request *request, struct ot_api_versions_respon
 
 static void features_fill(struct rpc_request *request, struct ot_api_versions_response *response)
 {
-    static const struct { const char *name; int16_t min, max; } features[] = {
-        { OT_FEATURE_TRANSACTION_VERSION, OT_FEATURE_TRANSACTION_VERSION_MIN, OT_FEATURE_TRANSACTION_VERSION_MAX } };
-    struct ot_api_versions_response_supported_feature_key *supported = rpc_alloc(request, OT_ARRAY_COUNT(features), sizeof *supported);
-    struct ot_api_versions_response_finalized_feature_key *final = rpc_alloc(request, OT_ARRAY_COUNT(features), sizeof *final);
+    uint32_t feature_count = 0;
+    const struct broker_feature *features = broker_features(&feature_count);
+    struct ot_api_versions_response_supported_feature_key *supported = rpc_alloc(request, feature_count, sizeof *supported);
+    struct ot_api_versions_response_finalized_feature_key *final = rpc_alloc(request, feature_count, sizeof *final);
     if (supported == NULL || final == NULL) return;
     const struct broker_view *view = broker_view_take(request->server->broker);
     struct broker_view_cluster cluster;
     broker_view_cluster(view, &cluster);
     broker_view_give(view);
     int32_t count = 0;
-    for (size_t i = 0; i < OT_ARRAY_COUNT(features); i++) {
+    for (uint32_t i = 0; i < feature_count; i++) {
         final[i].name = ot_str_of(features[i].name);
-        final[i].max_version_level = final[i].min_version_level = features[i].max;
+        final[i].max_version_level = final[i].min_version_level = features[i].level;
         if (features[i].min == 0 && request->header.version < 4) continue;
         supported[count].name = ot_str_of(features[i].name);
         supported[count].min_version = features[i].min;
@@ -67,7 +67,7 @@ static void features_fill(struct rpc_request *request, struct ot_api_versions_re
     response->supported_features.items = supported;
     response->supported_features.count = count;
     response->finalized_features.items = final;
-    response->finalized_features.count = (int32_t)OT_ARRAY_COUNT(features);
+    response->finalized_features.count = (int32_t)feature_count;
     response->finalized_features_epoch = OT_MAX(cluster.version, 0);
 }
 

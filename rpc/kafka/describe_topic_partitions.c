@@ -157,7 +157,7 @@ RPC_HANDLER(describe_topic_partitions)
     const struct ot_describe_topic_partitions_request *asked = body;
     struct ot_describe_topic_partitions_response response;
     ot_describe_topic_partitions_response_defaults(&response);
-    request->arena.cap_bytes = RPC_ANSWER_ARENA_BYTES;
+    request->arena.cap_bytes = RPC_ARENA_MAX_BYTES;        /* the limit of partitions bounds it */
     const struct ot_str *names = names_of(request, asked);
     const struct broker_view *view = broker_view_take(request->server->broker);
     struct answer answer = { .request = request, .asked = asked, .view = view, .failed = names == NULL,

@@ -91,7 +91,7 @@ RPC_HANDLER(elect_leaders)
     const struct ot_elect_leaders_request *asked = body;
     struct ot_elect_leaders_response response;
     ot_elect_leaders_response_defaults(&response);
-    request->arena.cap_bytes = RPC_ANSWER_ARENA_BYTES;
+    request->arena.cap_bytes = asked->topic_partitions.count < 0 ? RPC_ANSWER_ARENA_BYTES : RPC_ARENA_MAX_BYTES;
     if (!type_known(asked->election_type)) request->error = OT_ERR_INVALID_REQUEST;
     if (request->header.version >= 1) response.error_code = ot_err_kafka(request->error);
     const struct broker_view *view = broker_view_take(request->server->broker);

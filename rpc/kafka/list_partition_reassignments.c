@@ -80,7 +80,7 @@ RPC_HANDLER(list_partition_reassignments)
     const struct ot_list_partition_reassignments_request *asked = body;
     struct ot_list_partition_reassignments_response response;
     ot_list_partition_reassignments_response_defaults(&response);
-    request->arena.cap_bytes = RPC_ANSWER_ARENA_BYTES;
+    request->arena.cap_bytes = asked->topics.count < 0 ? RPC_ANSWER_ARENA_BYTES : RPC_ARENA_MAX_BYTES;
     struct listing listing = { .request = request, .view = broker_view_take(request->server->broker) };
     const bool enough = asked->topics.count < 0 ? all_fill(&listing) : named_fill(&listing, asked);
     broker_view_give(listing.view);

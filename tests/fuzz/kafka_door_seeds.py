@@ -12,7 +12,7 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
 VECTORS = TOP / "tests" / "golden" / "vectors" / "handed.jsonl.gz"
-KEYS = [0, 1, 2, 3, 10, 17, 18, 19, 20, 21, 22, 23, 29, 30, 31, 32, 36, 37, 60, 11, 8]    # as in kafka_door_fuzz.c
+KEYS = [0, 1, 2, 3, 10, 17, 18, 19, 20, 21, 22, 23, 29, 30, 31, 32, 36, 37, 60, 11, 8, 33, 34, 35, 43, 44, 45, 46, 48, 49, 50, 55, 57, 61, 71, 72, 74, 75]    # as in kafka_door_fuzz.c
 SMALL = 600
 
 

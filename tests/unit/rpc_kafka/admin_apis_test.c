@@ -515,8 +515,10 @@ static void there_are_no_credentials(void **state)
     exchange(fd, OT_API_DESCRIBE_USER_SCRAM_CREDENTIALS, 0, &request, &response);
     assert_int_equal(response.error_code, 0);
     assert_int_equal(response.results.count, 3);
-    assert_int_equal(response.results.items[0].error_code, OT_ERR_DUPLICATE_RESOURCE);
+    assert_str(response.results.items[1].user, "al");
     assert_int_equal(response.results.items[1].error_code, OT_ERR_RESOURCE_NOT_FOUND);
+    assert_str(response.results.items[2].user, "bob");
+    assert_int_equal(response.results.items[2].error_code, OT_ERR_DUPLICATE_RESOURCE);
     close(fd);
     door_stop();
 }
