@@ -582,7 +582,7 @@ static enum ot_err walk_from(struct recovery *r, uint32_t slot)
     return err;
 }
 
-static enum ot_err scan_segments(struct eng_log *log, const struct eng_log_open *how, struct eng_recovery *out)
+static enum ot_err scan_segments(struct eng_log *log, const struct eng_log_open *how, struct eng_recovery *out, int32_t *epoch_out)
 {
     struct recovery r = { .log = log, .config = how->config, .out = out, .clean = how->clean, .last_epoch = -1 };
     if (log->segment_count == 0) return OT_OK;
@@ -591,6 +591,7 @@ static enum ot_err scan_segments(struct eng_log *log, const struct eng_log_open 
     uint32_t slot = how->clean ? log->segment_count - 1 : eng_log_slot(log, r.checked_from - 1);
     enum ot_err err = walk_from(&r, slot);
     if (err != OT_OK) return err;
+    *epoch_out = r.last_epoch;
     for (uint32_t i = slot; i < log->segment_count && !how->clean; i++) log->segments[i]->dirty = log->segments[i]->name_unsynced = true;
     return load_first_timestamp(log, eng_log_active(log));
 }
@@ -637,13 +638,15 @@ static enum ot_err rebuild_missing(struct eng_log *log, bool clean, struct eng_r
 
 /* ---- the whole ---- */
 
-static enum ot_err load_epochs(struct eng_log *log)
+/* seen: the highest epoch that the walk met; -1 none. One above the file's is of a folder whose file was lost, or came from elsewhere: it would begin too late,
+ * at the next append, and a follower would be told to truncate to the wrong place. */
+static enum ot_err load_epochs(struct eng_log *log, int32_t seen)
 {
     enum ot_err err = eng_epochs_open(log->io, log->dir_path, &log->epochs);
     bool damaged = err == OT_ERR_CORRUPT;
     if (err != OT_OK && !damaged) return err;
     bool lost = eng_epochs_latest(log->epochs) < 0 && log->segment_count > 0 && atomic_load(&log->size_bytes) > 0;
-    if (damaged || lost) err = eng_log_rebuild_epochs(log);
+    if (damaged || lost || seen > eng_epochs_latest(log->epochs)) err = eng_log_rebuild_epochs(log);
     else err = OT_OK;
     if (err == OT_OK) err = eng_epochs_truncate_end(log->epochs, atomic_load(&log->log_end_offset), false);
     /* by what is in the files, not by the log start: that may be lower again after a crash */
@@ -672,8 +675,9 @@ static void set_offsets(struct eng_log *log, const struct eng_log_open *how)
 
 enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how, struct eng_recovery *out)
 {
+    int32_t epoch = -1;
     enum ot_err err = log->fresh ? OT_OK : load_segments(log);
-    if (err == OT_OK) err = scan_segments(log, how, out);
+    if (err == OT_OK) err = scan_segments(log, how, out, &epoch);
     if (err == OT_OK) err = rebuild_missing(log, how->clean, out);
     if (err != OT_OK) return err;
     set_offsets(log, how);
@@ -683,7 +687,7 @@ enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how,
         log->metadata_missing = false;
     if (err != OT_OK && err != OT_ERR_NO_SPACE) return err;
     log->metadata_unsynced = !how->clean && !log->metadata_missing && !ot_uuid_is_zero(&log->topic_id);
-    if ((err = load_epochs(log)) != OT_OK) return err;
+    if ((err = load_epochs(log, epoch)) != OT_OK) return err;
     if (atomic_load(&log->log_start_offset) > atomic_load(&log->log_end_offset)) {
         /* what was below the log start was deleted by a user; its offsets are not given out a second time */
         if ((err = eng_log_begin_at(log, atomic_load(&log->log_start_offset), how->wall_ms)) != OT_OK) return err;

@@ -349,7 +349,7 @@ static void epochs_are_rebuilt_from_the_batches(void **state)
 {
     struct fx *fx = *state;
     char path[500];
-    for (int kind = 0; kind < 2; kind++) {
+    for (int kind = 0; kind < 3; kind++) {
         fx->epoch = 1;
         fx_open(fx, 0, false);
         for (int i = 0; i < 12; i++) {
@@ -362,8 +362,12 @@ static void epochs_are_rebuilt_from_the_batches(void **state)
             FILE *file = fopen(path, "w");
             fputs("0\nrubbish\n", file);
             fclose(file);
-        } else {
+        } else if (kind == 1) {
             unlink(path);
+        } else {                               /* whole, and older than the batches */
+            FILE *file = fopen(path, "w");
+            fputs("0\n2\n1 0\n3 4\n", file);
+            fclose(file);
         }
         fx_open(fx, 0, false);
         struct eng_epochs *epochs = eng_log_epochs(fx->log);
