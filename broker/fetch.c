@@ -31,6 +31,26 @@ static void remember(struct broker_fetch *fetch)
     }
 }
 
+/* A session's names are its own: it may be closed, or forget an entry, as soon as we have left it and before the answer is written. */
+static bool keep_names(struct broker_fetch *fetch)
+{
+    struct ot_str last = { 0 }, copy = { 0 };
+    for (uint32_t i = 0; i < fetch->row_count; i++) {
+        struct ot_str *topic = &fetch->rows[i].topic;
+        if (topic->null || topic->bytes == 0) continue;
+        if (!ot_str_equal(*topic, last)) {
+            char *name = ot_arena_alloc(fetch->arena, topic->bytes);
+            if (name == NULL) return false;
+            memcpy(name, topic->data, topic->bytes);
+            last = *topic;
+            copy = *topic;
+            copy.data = name;
+        }
+        *topic = copy;
+    }
+    return true;
+}
+
 static void answer(struct broker_fetch *fetch)
 {
     if (fetch->ended) return;
@@ -45,6 +65,11 @@ static void answer(struct broker_fetch *fetch)
     if (fetch->set != NULL) {
         if (fetch->set->id != 0) {
             remember(fetch);
+            if (!keep_names(fetch)) {
+                broker_fetch_release(fetch);
+                fetch->row_count = 0;
+                fetch->error = OT_ERR_NO_MEMORY;
+            }
             broker_fetch_session_leave(fetch);
         } else {
             broker_fetch_set_unhang_request(fetch->set);
@@ -120,7 +145,8 @@ void broker_fetch_cancel(struct broker_fetch *fetch)
 {
     if (fetch->ended) return;
     fetch->cancelled = true;
-    if (fetch->set != NULL && atomic_exchange(&fetch->set->parked, NULL) == fetch) answer(fetch);
+    /* read anew: while it was parked nothing was pinned, and a client that only ended its sending still gets this answer */
+    if (fetch->set != NULL && atomic_exchange(&fetch->set->parked, NULL) == fetch) step_home(&fetch->step);
 }
 
 void broker_fetch_release(struct broker_fetch *fetch)

@@ -72,7 +72,7 @@ static bool drop(struct broker_fetch_sessions *sessions, struct broker_fetch_set
 {
     (void)ot_map_remove(&sessions->by_id, &set->id, sizeof(set->id));
     lru_take(sessions, set);
-    sessions->entries -= set->node_count;
+    sessions->entries -= set->counted;
     set->closing = true;
     return !set->busy;                         /* else its fetch frees it on leaving */
 }
@@ -183,7 +183,8 @@ static struct broker_fetch_set *create(struct broker_fetch *fetch, struct broker
     if (room) {
         set->epoch = 1;
         set->used_us = fetch->started_us;
-        sessions->entries += set->node_count;
+        set->counted = set->node_count;
+        sessions->entries += set->counted;
         lru_put(sessions, set);
     }
     pthread_mutex_unlock(&sessions->mutex);
@@ -209,7 +210,7 @@ static struct broker_fetch_set *resume(struct broker_fetch *fetch, struct broker
     if (set == NULL) fetch->error = OT_ERR_FETCH_SESSION_ID_NOT_FOUND;
     else if (set->busy || set->epoch != fetch->session_epoch) fetch->error = OT_ERR_INVALID_FETCH_SESSION_EPOCH;
     else if (set->by_ids != (fetch->api_version >= 13)) fetch->error = OT_ERR_FETCH_SESSION_TOPIC_ID_ERROR;
-    else if (sessions->entries + fetch->ask_count > ENTRIES_MAX + set->node_count) fetch->error = OT_ERR_FETCH_SESSION_ID_NOT_FOUND;
+    else if (sessions->entries + fetch->ask_count > ENTRIES_MAX + set->counted) fetch->error = OT_ERR_FETCH_SESSION_ID_NOT_FOUND;
     if (fetch->error == OT_OK) {
         set->busy = true;
         set->epoch = set->epoch == INT32_MAX ? 1 : set->epoch + 1;
@@ -219,13 +220,15 @@ static struct broker_fetch_set *resume(struct broker_fetch *fetch, struct broker
     }
     pthread_mutex_unlock(&sessions->mutex);
     if (fetch->error != OT_OK) return NULL;
-    uint32_t before = set->node_count;
     set->incremental = true;
     for (uint32_t i = 0; i < fetch->forgotten_count; i++) forget_one(set, &fetch->forgotten[i]);
     bool added = true;
     for (uint32_t i = 0; i < fetch->ask_count && added; i++) added = ask_one(set, &fetch->asks[i]);
     pthread_mutex_lock(&sessions->mutex);
-    if (!set->closing) sessions->entries += set->node_count - before;
+    if (!set->closing) {
+        sessions->entries += set->node_count - set->counted;
+        set->counted = set->node_count;
+    }
     pthread_mutex_unlock(&sessions->mutex);
     if (added) return set;
     fetch->set = set;

@@ -34,6 +34,7 @@ struct broker_fetch_set {
     _Atomic(struct broker_fetch *) parked;
     struct broker_fetch_node *dirty_first, *dirty_last;
     uint32_t node_count;
+    uint32_t counted;                          /* of them in the sessions' total; under their mutex, for the fetch inside may be changing node_count */
     bool incremental;                          /* answer only what changed */
     /* session only */
     struct ot_map nodes;
