@@ -123,6 +123,7 @@ enum broker_lane_fate broker_lane_put(struct broker_partition *partition, struct
 void broker_lane_ask_roll(struct broker_partition *partition);         /* retention wants the active segment closed */
 void broker_lane_run(struct ot_task *task);            /* on io_exec */
 bool broker_part_stop_waiting(struct broker_produce_part *part);      /* takes the mutex; false: it does not wait (any more) */
+void broker_part_time_out(struct broker_produce_part *part);           /* says so in the part */
 /* flush.c */
 void broker_flush_ask(struct broker_partition *partition);     /* mutex held */
 void broker_flush_run(struct ot_task *task);           /* on flush_exec */

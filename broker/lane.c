@@ -23,6 +23,12 @@ static void fail_part(struct broker_produce_part *part, enum ot_err error, const
     part->base_offset = part->append_time_ms = -1;
 }
 
+void broker_part_time_out(struct broker_produce_part *part)
+{
+    fail_part(part, OT_ERR_REQUEST_TIMED_OUT, "");
+    snprintf(part->text, sizeof(part->text), "not committed within %d ms", part->call->timeout_ms);
+}
+
 static void chain(struct broker_produce_part **list, struct broker_produce_part *part)
 {
     part->next = *list;
@@ -74,6 +80,10 @@ static enum broker_lane_fate put_duplicate(struct broker_partition *partition, s
     part->append_time_ms = part->append_time_ms >= 0 ? check->duplicate_timestamp_ms : -1;
     bool written = check->duplicate_last_offset < partition->state_end;
     if (part->call->acks == -1 && check->duplicate_last_offset >= atomic_load(&partition->high_watermark)) {
+        if (atomic_load(&part->call->expired)) {
+            broker_part_time_out(part);
+            return BROKER_LANE_ANSWERED;
+        }
         wait_put(partition, part, check->duplicate_last_offset + 1, false);
         if (broker_partition_durability(partition) != BROKER_DURABILITY_REPLICATED) broker_flush_ask(partition);
         return BROKER_LANE_QUEUED;
@@ -269,9 +279,10 @@ static void note_completed(void *arg, const struct eng_completed_txn *txn)
     if (txn->aborted) list->txns[list->count++] = *txn;
 }
 
-/* Written batches leave the queue: answered at once, or moved to those who wait for the high watermark. */
-static void leave(struct broker_partition *partition, uint32_t count, struct broker_produce_part **done)
+/* Written batches leave the queue: answered at once, or moved to those who wait for the high watermark. True: the time of some is up already. */
+static bool leave(struct broker_partition *partition, uint32_t count, struct broker_produce_part **done)
 {
+    bool late = false;
     for (uint32_t i = 0; i < count; i++) {
         struct broker_produce_part *part = partition->queue_first;
         partition->queue_first = part->next;
@@ -280,8 +291,26 @@ static void leave(struct broker_partition *partition, uint32_t count, struct bro
         atomic_fetch_add_explicit(&partition->core->dir_appended_bytes[partition->store_dir], part->append.bytes, memory_order_relaxed);
         ot_series_add(partition->topic->series.bytes_in, part->append.bytes);
         ot_series_add(partition->topic->series.records_in, (uint64_t)part->verdict.info.record_count);
-        if (part->call->acks == -1) wait_put(partition, part, part->append.last_offset + 1, false);
-        else chain(done, part);
+        if (part->call->acks == -1) {
+            late |= atomic_load(&part->call->expired);
+            wait_put(partition, part, part->append.last_offset + 1, false);
+        } else {
+            chain(done, part);
+        }
+    }
+    return late;
+}
+
+/* Parts whose time was up before their write was done have nobody left to end their wait. */
+static void time_out_late(struct broker_partition *partition, struct broker_produce_part **done)
+{
+    struct broker_produce_part *next;
+    for (struct broker_produce_part *part = partition->wait_first; part != NULL; part = next) {
+        next = part->next;
+        if (!atomic_load(&part->call->expired)) continue;
+        wait_take(partition, part);
+        broker_part_time_out(part);
+        chain(done, part);
     }
 }
 
@@ -420,11 +449,12 @@ void broker_lane_run(struct ot_task *task)
     enum ot_err index_err = written > 0 ? commit_written(partition) : OT_OK;
     if (err == OT_OK) err = index_err;
     pthread_mutex_lock(&partition->mutex);
-    leave(partition, written, &done);
+    bool late = leave(partition, written, &done);
     if (partition->unindexed_count == 0 && partition->log != NULL) partition->state_end = eng_log_end_offset(partition->log);
     if (err != OT_OK) fail_queue(partition, err, &done);
     if (written > 0) flush_if_due(partition, ot_exec_now_us(core->background_exec));
     if (atomic_load(&partition->stage) == BROKER_PARTITION_OPEN) broker_partition_advance(partition, &done);
+    if (late) time_out_late(partition, &done);
     bool more = partition->queue_first != NULL;
     if (!more) {
         partition->lane_busy = false;

@@ -79,12 +79,11 @@ static void queued_run(struct ot_task *task)
 static void timer_fired(struct ot_timer *timer)
 {
     struct broker_produce *produce = OT_CONTAINER(timer, struct broker_produce, timer);
+    atomic_store(&produce->expired, true);     /* before the mutexes: the lane looks at it under them when it has a part wait */
     for (uint32_t i = 0; i < produce->part_count; i++) {
         struct broker_produce_part *part = &produce->parts[i];
         if (part->owner == NULL || !broker_part_stop_waiting(part)) continue;
-        part->error = OT_ERR_REQUEST_TIMED_OUT;
-        snprintf(part->text, sizeof(part->text), "not committed within %d ms", produce->timeout_ms);
-        part->base_offset = part->append_time_ms = -1;
+        broker_part_time_out(part);
         release(produce, 1);
     }
 }
@@ -247,6 +246,7 @@ bool broker_produce(struct broker *broker, struct broker_produce *produce)
     produce->started_us = ot_exec_now_us(produce->call.home);
     atomic_store(&produce->open_parts, produce->part_count + 2);           /* +1 for this function, +1 for queued */
     atomic_store(&produce->unqueued_parts, 1);
+    atomic_store(&produce->expired, false);
     for (uint32_t i = 0; i < produce->part_count; i++) start(produce, &produce->parts[i]);
     if (produce->acks == -1) ot_exec_timer_set(produce->call.home, &produce->timer, produce->started_us + (int64_t)OT_MAX(produce->timeout_ms, 0) * 1000);
     for (uint32_t i = 0; i < produce->part_count; i++) {

@@ -56,6 +56,7 @@ struct broker_produce {
     struct ot_timer timer;
     struct ot_task queued_task;
     _Atomic uint32_t open_parts, unqueued_parts;
+    _Atomic bool expired;                      /* timeout_ms went by: no part begins to wait any more */
     int64_t started_us;
 };
 
