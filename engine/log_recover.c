@@ -288,6 +288,17 @@ static void close_indexes(struct recovery *r, struct eng_segment *seg)
     atomic_store(&seg->time_count, r->indexes->time_count);
 }
 
+/* What was made anew for a sealed segment: nothing is appended to it any more, so no flush round would sync it, and below the recovery point nobody looks again. */
+static enum ot_err sync_indexes(struct recovery *r)
+{
+    const int fds[] = { r->indexes->index_fd, r->indexes->time_fd };
+    for (int i = 0; i < 2; i++) {
+        enum ot_err err = fds[i] < 0 || eng_log_read_only(r->log) ? OT_OK : r->log->io->ops->fdatasync(r->log->io, fds[i]);
+        if (err != OT_OK) return err;
+    }
+    return OT_OK;
+}
+
 /* Is this batch what must come next? Below the recovery point only offsets that go back are wrong. */
 static bool follows(const struct recovery *r, const struct eng_batch_info *info)
 {
@@ -522,6 +533,7 @@ static enum ot_err walk_segment(struct recovery *r, uint32_t slot, bool *stopped
         *stopped_out = !goes_on;
         if (err == OT_OK) err = finish_walk(r, seg, scan.pos, &start.indexing, slot + 1 == log->segment_count);
     }
+    if (err == OT_OK && slot + 1 < log->segment_count) err = sync_indexes(r);
     close_indexes(r, seg);
     eng_segment_release(seg, ENG_SEGMENT_LOG);
     return err;

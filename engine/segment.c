@@ -384,6 +384,9 @@ static enum ot_err rebuild_files(struct eng_segment *seg, const char *dir_path, 
     if (err == OT_OK) err = io->ops->open(io, index_tmp, OT_IO_WRITE | OT_IO_CREATE | OT_IO_TRUNCATE, &out->index_fd);
     if (err == OT_OK) err = io->ops->open(io, time_tmp, OT_IO_WRITE | OT_IO_CREATE | OT_IO_TRUNCATE, &out->time_fd);
     if (err == OT_OK) err = rebuild_into(seg, fd, bytes, interval_bytes, out);
+    /* synced before it takes the name: no flush round looks at a sealed segment again, and below the recovery point nobody checks */
+    if (err == OT_OK) err = io->ops->fdatasync(io, out->index_fd);
+    if (err == OT_OK) err = io->ops->fdatasync(io, out->time_fd);
     io->ops->close(io, out->index_fd);
     io->ops->close(io, out->time_fd);
     if (err == OT_OK && atomic_load(&seg->retired)) err = OT_ERR_CANCELLED;
