@@ -104,7 +104,7 @@ def unit(preset, when="test", limit_s=120, leave_out=()):
 
 def sim(name, preset, seeds, when="test", limit_s=240, seed=None):
     def command():
-        words = [program("ottla_sim", preset), "--seeds", str(seeds)]
+        words = [program("ottla_sim", preset), "--seeds", str(seeds), "--jobs", str(JOBS)]
         return words + ["--seed", str(seed)] if seed is not None else words
     return Stage(name, when, limit_s, command, count_plain, need_program("ottla_sim", preset), (f"build-{preset}",))
 
@@ -131,7 +131,11 @@ STAGES = [
     unit("release", "check", 120),
     Stage("vectors", "check", 120, lambda: [program("vectors_run", "release"), "tests/golden/vectors"], count_plain,
           need_program("vectors_run", "release"), ("build-release",)),
-    sim("sim-release", "release", 2000, limit_s=150),
+    sim("sim-release", "release", 4000, limit_s=200),
+    Stage("sim-meta", "test", 90, lambda: [program("ottla_sim_meta", "release"), "--seeds", "500"], count_exit,
+          need_program("ottla_sim_meta", "release"), ("build-release",)),
+    Stage("sim-rest", "test", 120, ["ctest", "--test-dir", "build/release", "-L", "sim", "-E", "seeds", "-j", str(JOBS),
+                                    "--output-on-failure"], count_ctest, need_program("ottla_sim", "release"), ("build-release",)),
     pytest("clients", "release", [INTEGRATION, "-m", "not long and not kill"], limit_s=300),
     pytest("kills", "release", [INTEGRATION, "-m", "kill and not long"], limit_s=180, OTTLA_KILL_ROUNDS="20"),
     build("asan", limit_s=240),
@@ -178,7 +182,8 @@ def run_command(stage, log, limit_s):
             status = process.wait(limit_s)
         except subprocess.TimeoutExpired:
             status = None
-        stop_group(process)
+        finally:
+            stop_group(process)  # also when we are told to end
     return status, time.monotonic() - start
 
 
@@ -242,6 +247,7 @@ def run(stages, budget_s):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     parser = argparse.ArgumentParser(description="stages of ./dev check and ./dev test")
     parser.add_argument("kind", choices=["check", "test"])
     parser.add_argument("--all", action="store_true")
