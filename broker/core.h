@@ -10,8 +10,11 @@
 
 #define BROKER_DIRS_MAX 64
 
+struct broker_core;
 struct broker_topic {                          /* a topic with partitions here; lives as long as one of them */
     _Atomic uint32_t refs;
+    struct broker_core *core;
+    struct ot_task end_task;                   /* the last reference may go under any lock: what the end needs of others is done later */
     struct ot_uuid id;
     char *name;
     bool internal;

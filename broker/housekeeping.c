@@ -104,7 +104,10 @@ static void dir_offline_run(void *arg, uint32_t dir)
     uint32_t count = 0;
     struct broker_partition **list = broker_partitions_copy(core, &count);
     for (uint32_t i = 0; list != NULL && i < count; i++) {
-        if (list[i]->log != NULL && list[i]->store_dir == dir) broker_partition_went_offline(list[i], OT_ERR_IO);
+        pthread_mutex_lock(&list[i]->mutex);
+        bool here = list[i]->log != NULL && list[i]->store_dir == dir;     /* one that is being opened looks itself */
+        pthread_mutex_unlock(&list[i]->mutex);
+        if (here) broker_partition_went_offline(list[i], OT_ERR_IO);
         broker_partition_put(list[i]);
     }
     free(list);

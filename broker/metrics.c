@@ -25,6 +25,14 @@ void broker_metrics_topic_gone(struct broker_core *core, struct broker_topic *to
     for (size_t i = 0; i < OT_ARRAY_COUNT(rows); i++) ot_series_drop(core->metrics, rows[i], labels);
 }
 
+void broker_metrics_topic_end(struct broker_core *core, struct broker_topic *topic)
+{
+    struct ot_series *all[] = { topic->series.bytes_in, topic->series.bytes_out, topic->series.records_in, topic->series.produce_requests,
+        topic->series.fetch_requests };
+    if (core->metrics == NULL) return;
+    for (size_t i = 0; i < OT_ARRAY_COUNT(all); i++) ot_series_release(core->metrics, all[i]);
+}
+
 void broker_metrics_rejected(struct broker_core *core, const char *topic, const char *reason, uint64_t bytes)
 {
     const char *labels[] = { topic, reason };

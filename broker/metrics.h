@@ -9,6 +9,7 @@ struct broker_topic;
 void broker_metrics_watch(struct broker_core *core);                   /* before threads start; core->metrics may be NULL */
 void broker_metrics_topic(struct broker_core *core, struct broker_topic *topic);       /* its series; freed with the topic */
 void broker_metrics_topic_gone(struct broker_core *core, struct broker_topic *topic);  /* no longer shown */
+void broker_metrics_topic_end(struct broker_core *core, struct broker_topic *topic);   /* gives the series back; under no lock */
 void broker_metrics_rejected(struct broker_core *core, const char *topic, const char *reason, uint64_t bytes);
 
 #endif

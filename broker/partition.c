@@ -152,12 +152,12 @@ static void open_run(struct ot_task *task)
         broker_engine_config(core, config, &how.config);
         opening->err = eng_log_open(core->store, &how, &log, &recovery);
     }
-    if (log != NULL && eng_log_flushed_end(log) < eng_log_end_offset(log) && !eng_log_read_only(log)) {
+    if (log != NULL && eng_log_flushed_end(log) < eng_log_end_offset(log)) {
         /* The last run may have committed and shown what its checkpoint does not know of. It is on disk before we serve, so that the high watermark starts
          * at the log end and never below what clients saw. Files that were synced cost next to nothing. */
         int64_t flushed_end;
         enum ot_err err = eng_log_flush(log, &flushed_end);
-        if (err != OT_OK) eng_store_fail_dir(core->store, how.store_dir, err, partition->topic->name);
+        if (err != OT_OK && err != OT_ERR_NO_SPACE) eng_store_fail_dir(core->store, how.store_dir, err, partition->topic->name);
     }
     if (log != NULL) {
         eng_store_count_partition(core->store, how.store_dir, 1);
@@ -166,6 +166,8 @@ static void open_run(struct ot_task *task)
                 partition->topic->name, partition->index, (long long)recovery.cut_offset, (unsigned long long)recovery.cut_bytes,
                 recovery.kept_aside ? "yes" : "no");
         publish(partition, log);
+        /* a directory that failed while we opened told only the partitions that had their log by then */
+        if (eng_store_dir_offline(core->store, how.store_dir)) broker_partition_went_offline(partition, OT_ERR_IO);
     } else {
         ot_log(OT_LOG_ERROR, "log", "open_failed", "topic=%s partition=%d error=%s", partition->topic->name, partition->index, ot_err_name(opening->err));
         broker_partition_went_offline(partition, opening->err);

@@ -49,9 +49,11 @@ struct broker_partition *broker_partition_ref(struct broker_partition *partition
     return partition;
 }
 
-void broker_topic_put(struct broker_topic *topic)
+static void topic_free_run(struct ot_task *task)
 {
-    if (topic == NULL || atomic_fetch_sub_explicit(&topic->refs, 1, memory_order_acq_rel) != 1) return;
+    struct broker_topic *topic = OT_CONTAINER(task, struct broker_topic, end_task);
+    struct broker_core *core = topic->core;
+    broker_metrics_topic_end(core, topic);
     for (struct broker_topic_config_node *node = topic->configs; node != NULL;) {
         struct broker_topic_config_node *next = node->next;
         free(node);
@@ -60,6 +62,15 @@ void broker_topic_put(struct broker_topic *topic)
     free(topic->partitions);
     free(topic->name);
     free(topic);
+    atomic_fetch_sub(&core->work_open, 1);
+}
+
+void broker_topic_put(struct broker_topic *topic)
+{
+    if (topic == NULL || atomic_fetch_sub_explicit(&topic->refs, 1, memory_order_acq_rel) != 1) return;
+    atomic_fetch_add(&topic->core->work_open, 1);
+    topic->end_task.run = topic_free_run;
+    ot_exec_post(topic->core->background_exec, &topic->end_task);
 }
 
 /* A new version of the topic's config; the old ones stay readable. */
@@ -82,6 +93,7 @@ static enum ot_err topic_make(struct broker_core *core, const struct broker_part
     struct broker_topic *topic = calloc(1, sizeof(*topic));
     if (topic == NULL) return err;
     topic->refs = 1;                           /* the registry's */
+    topic->core = core;
     topic->id = row->topic_id;
     topic->internal = row->internal;
     topic->name = strdup(row->topic);

@@ -84,6 +84,7 @@ static enum ot_err flush(struct eng_log *log, bool whole, int64_t *flushed_end_o
         eng_segment_unref(dirty.seg);
     }
     if (err != OT_OK) {
+        atomic_store(&log->full_at_open, false);       /* its pages are not asked for again */
         eng_log_give_up(log, err, "flush");
         return err;
     }
@@ -98,7 +99,7 @@ static enum ot_err flush(struct eng_log *log, bool whole, int64_t *flushed_end_o
 enum ot_err eng_log_flush(struct eng_log *log, int64_t *flushed_end_out)
 {
     *flushed_end_out = eng_log_flushed_end(log);
-    if (eng_log_read_only(log)) return eng_log_why(log);
+    if (eng_log_read_only(log) && eng_log_why(log) != OT_ERR_NO_SPACE) return eng_log_why(log);
     return flush(log, false, flushed_end_out);
 }
 

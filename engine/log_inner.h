@@ -20,6 +20,7 @@ struct eng_log {
     _Atomic int64_t log_start_offset, log_end_offset, flushed_end;
     _Atomic uint64_t size_bytes;
     _Atomic bool read_only;
+    _Atomic bool full_at_open;             /* read-only because recovery found no room for what it had to write: what is in the files may still be synced */
     _Atomic bool closed;                   /* retired: every call answers CLOSED */
     char *gone_path;                       /* the folder's name then */
     _Atomic bool txn_index_seen;           /* some aborted transaction is indexed: reads must ask */
@@ -45,7 +46,10 @@ static inline struct eng_segment *eng_log_active(struct eng_log *log)
     return log->segment_count == 0 ? NULL : log->segments[log->segment_count - 1];
 }
 /* What a call answers that finds the log read-only. */
-static inline enum ot_err eng_log_why(const struct eng_log *log) { return atomic_load(&log->closed) ? OT_ERR_CLOSED : OT_ERR_IO; }
+static inline enum ot_err eng_log_why(const struct eng_log *log)
+{
+    return atomic_load(&log->closed) ? OT_ERR_CLOSED : atomic_load(&log->full_at_open) ? OT_ERR_NO_SPACE : OT_ERR_IO;
+}
 /* Slot of the segment that holds offset (the last with base <= offset; 0 if all are above). Under lock. */
 uint32_t eng_log_slot(const struct eng_log *log, int64_t offset);
 OT_MUST_CHECK enum ot_err eng_log_push_segment(struct eng_log *log, struct eng_segment *seg);      /* under lock */

@@ -450,6 +450,7 @@ static enum ot_err cut_at(struct recovery *r, struct eng_segment *seg, uint32_t 
         err = copy_aside(r, scan->fd, scan->pos, end, r->expected);
         if (err == OT_ERR_NO_SPACE) {      /* nowhere to keep it: then it stays where it is and nothing is appended */
             eng_log_give_up(log, err, "keeping cut bytes aside");
+            atomic_store(&log->full_at_open, true);
             err = OT_OK;
         }
         if (err != OT_OK) return err;
@@ -665,6 +666,7 @@ static enum ot_err load_epochs(struct eng_log *log, int32_t seen)
     if (err == OT_OK && log->segment_count > 0) err = eng_epochs_truncate_start(log->epochs, log->segments[0]->base_offset);
     if (err == OT_ERR_NO_SPACE) {
         eng_log_give_up(log, err, "writing the leader epochs");
+        atomic_store(&log->full_at_open, true);
         err = OT_OK;
     }
     log->latest_epoch = eng_epochs_latest(log->epochs);

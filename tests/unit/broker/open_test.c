@@ -19,6 +19,7 @@ struct house {
     struct ot_exec_pool *io, *flush;
     struct ot_exec_thread *background, *coord, *door;
     struct ot_pool *decode;
+    struct ot_metrics *metrics;                /* a series that is not given back is a leak that the sanitizer tells */
     struct broker_config_store *config;
     struct broker *broker;
     int node_id;
@@ -48,9 +49,10 @@ static void start(struct house *house)
     assert_int_equal(ot_exec_thread_start("background", &house->background), OT_OK);
     assert_int_equal(ot_exec_thread_start("coord", &house->coord), OT_OK);
     assert_int_equal(ot_exec_thread_start("door", &house->door), OT_OK);
+    house->metrics = ot_metrics_new(1000);
     house->decode = ot_pool_new("decode", 64 << 20, 0);
     struct broker_setup setup = { .io = ot_io_real(), .config = house->config, .io_exec = ot_exec_pool_exec(house->io), .flush_exec = ot_exec_pool_exec(house->flush),
-        .background_exec = ot_exec_thread_exec(house->background), .coord_exec = ot_exec_thread_exec(house->coord), .decode_pool = house->decode,
+        .background_exec = ot_exec_thread_exec(house->background), .coord_exec = ot_exec_thread_exec(house->coord), .decode_pool = house->decode, .metrics = house->metrics,
         .listeners = &listener, .listener_count = 1 };
     house->broker = NULL;
     house->err = broker_open(&setup, &house->broker);
@@ -71,6 +73,7 @@ static void stop(struct house *house)
     ot_exec_pool_stop(house->io);
     ot_exec_pool_stop(house->flush);
     ot_pool_free(house->decode);
+    ot_metrics_free(house->metrics);
     broker_config_store_free(house->config);
     house->config = NULL;
 }
