@@ -1,6 +1,8 @@
 /* What the log directories said at start (folders, recovery points, log starts, high watermarks), and writing the same down again.
  *
- * A stale value is harmless: each is clamped to the log when it opens. A recovery point is lowered on disk before a truncation goes below it. */
+ * A value that is behind is harmless: each is clamped to the log when it opens. A recovery point is lowered on disk before a truncation goes below it. What the
+ * files say of a deleted topic must be gone before a new one of that name takes records, else its log start would hide them after a crash: such names are kept in
+ * core->stale until a write of the files succeeded. A partition that is not open yet keeps the row it was found with. */
 #include "broker/core.h"
 #include "base/log.h"
 #include <stdio.h>
@@ -47,7 +49,9 @@ static void row(void *arg, const struct eng_checkpoint_row *row)
 {
     struct load *load = arg;
     char key[320];
-    struct broker_found *found = ot_map_get(&load->core->found, key, broker_name_key(key, row->topic, row->partition));
+    size_t key_bytes = broker_name_key(key, row->topic, row->partition);
+    struct broker_found *found = ot_map_get(&load->core->found, key, key_bytes);
+    if (found == NULL && ot_map_put(&load->core->stale, key, key_bytes, &load->core->stale) != OT_OK) load->err = OT_ERR_NO_MEMORY;
     if (found != NULL && found->dir == load->dir) found->offsets[load->kind] = row->offset;
 }
 
@@ -61,6 +65,7 @@ enum ot_err broker_checkpoints_load(struct broker_core *core)
         if (err != OT_OK) return err;
         for (load.kind = ENG_CHECKPOINT_RECOVERY; load.kind <= ENG_CHECKPOINT_HIGH_WATERMARK; load.kind++)
             ot_ignore(eng_store_checkpoint_load(core->store, dir, load.kind, row, &load), "a damaged one was logged; its offsets count as unknown");
+        if (load.err != OT_OK) return load.err;
     }
     return OT_OK;
 }
@@ -70,6 +75,7 @@ void broker_checkpoints_free(struct broker_core *core)
     for (uint32_t i = 0; i < core->found.count; i++) free(core->found.entries[i].value);
     ot_map_free(&core->found);
     ot_map_free(&core->dying);
+    ot_map_free(&core->stale);
 }
 
 static int64_t value_of(struct broker_partition *partition, enum eng_checkpoint kind)
@@ -82,27 +88,55 @@ static int64_t value_of(struct broker_partition *partition, enum eng_checkpoint 
     return 0;
 }
 
-static void write_dir(struct broker_core *core, uint32_t dir, struct broker_partition **list, uint32_t count, struct eng_checkpoint_row *rows, bool sync)
+/* The value to write, or -1: none. Under the registry's lock: what was found leaves the map only after the stage is OPEN. */
+static int64_t row_offset(struct broker_core *core, struct broker_partition *partition, uint32_t dir, enum eng_checkpoint kind)
 {
-    for (enum eng_checkpoint kind = ENG_CHECKPOINT_RECOVERY; kind <= ENG_CHECKPOINT_HIGH_WATERMARK; kind++) {
-        uint32_t row_count = 0;
-        for (uint32_t i = 0; i < count; i++) {
-            if (atomic_load(&list[i]->stage) != BROKER_PARTITION_OPEN || list[i]->store_dir != dir) continue;
-            rows[row_count++] = (struct eng_checkpoint_row){ list[i]->topic->name, list[i]->index, value_of(list[i], kind) };
-        }
-        enum ot_err err = eng_store_checkpoint_write(core->store, dir, kind, rows, row_count, sync);
-        if (err != OT_OK) ot_log(OT_LOG_WARN, "log", "checkpoint_failed", "log_dir=%s error=%s", eng_store_dir_path(core->store, dir), ot_err_name(err));
-    }
+    char key[320];
+    int stage = atomic_load(&partition->stage);
+    if (stage == BROKER_PARTITION_OPEN) return partition->store_dir == dir ? value_of(partition, kind) : -1;
+    if (stage != BROKER_PARTITION_OPENING) return -1;
+    const struct broker_found *found = ot_map_get(&core->found, key, broker_name_key(key, partition->topic->name, partition->index));
+    return found != NULL && found->folder && found->dir == dir ? found->offsets[kind] : -1;
 }
 
+static bool write_dir(struct broker_core *core, uint32_t dir, struct broker_partition **list, uint32_t count, struct eng_checkpoint_row *rows, bool sync)
+{
+    bool written = true;
+    for (enum eng_checkpoint kind = ENG_CHECKPOINT_RECOVERY; kind <= ENG_CHECKPOINT_HIGH_WATERMARK; kind++) {
+        uint32_t row_count = 0;
+        pthread_rwlock_rdlock(&core->registry);
+        for (uint32_t i = 0; i < count; i++) {
+            int64_t offset = row_offset(core, list[i], dir, kind);
+            if (offset >= 0) rows[row_count++] = (struct eng_checkpoint_row){ list[i]->topic->name, list[i]->index, offset };
+        }
+        pthread_rwlock_unlock(&core->registry);
+        enum ot_err err = eng_store_checkpoint_write(core->store, dir, kind, rows, row_count, sync);
+        if (err == OT_OK) continue;
+        written = false;
+        ot_log(OT_LOG_WARN, "log", "checkpoint_failed", "log_dir=%s error=%s", eng_store_dir_path(core->store, dir), ot_err_name(err));
+    }
+    return written;
+}
+
+static void stale_is_gone(struct broker_core *core)
+{
+    pthread_rwlock_wrlock(&core->registry);
+    ot_map_free(&core->stale);
+    ot_map_init(&core->stale);
+    pthread_rwlock_unlock(&core->registry);
+}
+
+/* On the background thread, or when that has nothing to do any more: so no name becomes stale meanwhile. */
 void broker_checkpoints_write(struct broker_core *core, bool sync)
 {
     uint32_t count = 0;
     struct broker_partition **list = broker_partitions_copy(core, &count);
     struct eng_checkpoint_row *rows = calloc((size_t)count + 1, sizeof(*rows));
+    bool written = list != NULL && rows != NULL;
     for (uint32_t dir = 0; list != NULL && rows != NULL && dir < eng_store_dir_count(core->store); dir++)
-        if (!eng_store_dir_offline(core->store, dir)) write_dir(core, dir, list, count, rows, sync);
+        if (!eng_store_dir_offline(core->store, dir)) written = write_dir(core, dir, list, count, rows, sync) && written;
     for (uint32_t i = 0; list != NULL && i < count; i++) broker_partition_put(list[i]);
     free(rows);
     free(list);
+    if (written && sync) stale_is_gone(core);
 }

@@ -52,8 +52,9 @@ struct broker_core {
     bool reserve_held[BROKER_DIRS_MAX], space_looked[BROKER_DIRS_MAX];
     _Atomic uint64_t dir_free_bytes[BROKER_DIRS_MAX], dir_appended_bytes[BROKER_DIRS_MAX];     /* at the last look; appended since */
 
-    /* found on disk at start: "topic\0partition" -> struct broker_found *; and names whose old folder is not yet out of the way; both guarded by the registry */
-    struct ot_map found, dying;
+    /* found on disk at start and not yet open: "topic\0partition" -> struct broker_found *; names whose old folder is not yet out of the way; names that checkpoint
+     * files may speak of though no folder is theirs. All guarded by the registry */
+    struct ot_map found, dying, stale;
     bool clean[BROKER_DIRS_MAX];               /* shut down cleanly last time */
 
     struct broker_fetch_sessions *sessions;

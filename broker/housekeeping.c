@@ -79,7 +79,10 @@ static void tick_run(struct ot_task *task)
     if (now_us >= core->checkpoint_due_us) {
         int64_t asked_us = OT_MIN(config->replica_high_watermark_checkpoint_interval_ms, (int64_t)config->log_flush_offset_checkpoint_interval_ms) * 1000;
         core->checkpoint_due_us = now_us + OT_MAX(TICK_US, OT_MIN(asked_us, CHECKPOINT_US));
-        broker_checkpoints_write(core, false);
+        pthread_rwlock_rdlock(&core->registry);
+        bool stale = core->stale.count > 0;
+        pthread_rwlock_unlock(&core->registry);
+        broker_checkpoints_write(core, stale);
     }
     ot_exec_timer_set(core->background_exec, &core->tick, now_us + TICK_US);
 }
@@ -159,6 +162,7 @@ enum ot_err broker_core_init(struct broker_core *core, const struct broker_setup
     ot_map_init(&core->topics_by_id);
     ot_map_init(&core->found);
     ot_map_init(&core->dying);
+    ot_map_init(&core->stale);
     eng_store_on_offline(store, went_offline, core);
     enum ot_err err = broker_fetch_sessions_new(core, &core->sessions);
     if (err == OT_OK) err = broker_checkpoints_load(core);

@@ -12,7 +12,7 @@ struct broker_partition_opening {
     void (*opened)(void *arg, enum ot_err err);
     void *arg;
     enum ot_err err;
-    bool must_exist;
+    bool must_exist, in_background;
 };
 
 void broker_engine_config(const struct broker_core *core, const struct broker_topic_config *topic, struct eng_log_config *out)
@@ -61,37 +61,60 @@ enum broker_durability broker_partition_durability(const struct broker_partition
 
 /* ---- opening ---- */
 
-/* Which directory, and what the checkpoints said. True: try again when the old folder of that name is gone. */
+/* No checkpoint file may speak of a deleted topic of this name once records come in. On the background thread. */
+static void forget_stale(struct broker_partition_opening *opening, const char *key, size_t key_bytes)
+{
+    struct broker_core *core = opening->partition->core;
+    broker_checkpoints_write(core, true);
+    pthread_rwlock_rdlock(&core->registry);
+    bool gone = ot_map_get(&core->stale, key, key_bytes) == NULL;
+    pthread_rwlock_unlock(&core->registry);
+    if (gone) return;
+    opening->err = OT_ERR_KAFKA_STORAGE_ERROR;
+    ot_log(OT_LOG_ERROR, "log", "checkpoint_stale", "topic=%s partition=%d text=\"the checkpoint files still name a deleted topic and could not be written\"",
+        opening->partition->topic->name, opening->partition->index);
+}
+
+/* What was found at start has served: the checkpoints are written from the log from now on. */
+static void found_is_used(struct broker_core *core, const char *key, size_t key_bytes)
+{
+    pthread_rwlock_wrlock(&core->registry);
+    free(ot_map_remove(&core->found, key, key_bytes));
+    pthread_rwlock_unlock(&core->registry);
+}
+
+/* Which directory, and what the checkpoints said. True: try again on the background thread, when the old folder of that name is gone. */
 static bool place(struct broker_partition_opening *opening, struct eng_log_open *how)
 {
     struct broker_partition *partition = opening->partition;
     struct broker_core *core = partition->core;
     char key[320];
     size_t key_bytes = broker_name_key(key, partition->topic->name, partition->index);
-    bool wait = false, known = false;
-    pthread_rwlock_wrlock(&core->registry);
+    bool wait = false, known = false, stale = false;
+    pthread_rwlock_rdlock(&core->registry);
     if (ot_map_get(&core->dying, key, key_bytes) != NULL) {
         wait = true;
     } else {
-        struct broker_found *found = ot_map_remove(&core->found, key, key_bytes);
+        const struct broker_found *found = ot_map_get(&core->found, key, key_bytes);
+        stale = ot_map_get(&core->stale, key, key_bytes) != NULL;
         if (found != NULL) {
             known = found->folder;
             how->store_dir = found->dir;
             how->recovery_point = OT_MAX(found->offsets[ENG_CHECKPOINT_RECOVERY], 0);
             how->log_start_offset = OT_MAX(found->offsets[ENG_CHECKPOINT_START], 0);
             if (known) atomic_store(&partition->high_watermark, OT_MAX(found->offsets[ENG_CHECKPOINT_HIGH_WATERMARK], 0));
-            free(found);
         }
     }
     pthread_rwlock_unlock(&core->registry);
-    if (wait) return true;
+    if (wait || (stale && !opening->in_background)) return true;
+    if (stale) forget_stale(opening, key, key_bytes);
     if (!known && opening->must_exist) {
         opening->err = OT_ERR_KAFKA_STORAGE_ERROR;
         ot_log(OT_LOG_ERROR, "log", "folder_missing", "topic=%s partition=%d text=\"a log directory of this server is missing and may hold it: not made anew\"",
             partition->topic->name, partition->index);
     } else if (!known) {
         how->recovery_point = how->log_start_offset = 0;
-        opening->err = eng_store_place(core->store, &how->store_dir);
+        if (opening->err == OT_OK) opening->err = eng_store_place(core->store, &how->store_dir);
     }
     how->clean = known && core->clean[how->store_dir];
     return false;
@@ -142,6 +165,7 @@ static void open_run(struct ot_task *task)
     struct eng_recovery recovery = { .cut_offset = -1 };
     char path[4096];
     if (place(opening, &how)) {
+        opening->in_background = true;
         ot_exec_post(core->background_exec, &opening->task);     /* behind the retirement that it waits for; comes back below */
         return;
     }
@@ -166,6 +190,8 @@ static void open_run(struct ot_task *task)
                 partition->topic->name, partition->index, (long long)recovery.cut_offset, (unsigned long long)recovery.cut_bytes,
                 recovery.kept_aside ? "yes" : "no");
         publish(partition, log);
+        char key[320];
+        found_is_used(core, key, broker_name_key(key, partition->topic->name, partition->index));
         /* a directory that failed while we opened told only the partitions that had their log by then */
         if (eng_store_dir_offline(core->store, how.store_dir)) broker_partition_went_offline(partition, OT_ERR_IO);
     } else {
@@ -286,6 +312,9 @@ static void retire_run(struct ot_task *task)
     size_t key_bytes = broker_name_key(key, partition->topic->name, partition->index);
     pthread_rwlock_wrlock(&core->registry);
     (void)ot_map_remove(&core->dying, key, key_bytes);
+    free(ot_map_remove(&core->found, key, key_bytes));
+    if (ot_map_put(&core->stale, key, key_bytes, &core->stale) != OT_OK)
+        ot_log(OT_LOG_WARN, "log", "checkpoint_stale", "topic=%s partition=%d error=NO_MEMORY", partition->topic->name, partition->index);
     pthread_rwlock_unlock(&core->registry);
     atomic_fetch_sub(&core->partitions_total, 1);
     pthread_mutex_lock(&partition->mutex);

@@ -232,6 +232,50 @@ def test_kill_9_right_after_start_and_during_stop(own_broker, name):
     no_complaints(broker)
 
 
+def test_a_new_topic_of_a_deleted_ones_name_keeps_its_records(own_broker, name):
+    """What the checkpoint files say of the deleted topic (log start 90, end 100) is not believed of the new one."""
+    broker = own_broker(log_flush_offset_checkpoint_interval_ms="200", replica_high_watermark_checkpoint_interval_ms="200")
+    with broker.connect() as c:
+        admin = Admin(c)
+        admin.create(name)
+        for i in range(100):
+            admin.produce(name, f"old-{i}")
+        assert admin.delete_records(name, 90)["lowWatermark"] == 90
+        start = broker.data / "log-start-offset-checkpoint"
+        until(lambda: start.exists() and f"{name} 0 90" in start.read_text(), 20, "a checkpoint")
+        admin.delete(name)
+        for number in range(3):  # in the same run, and in one that starts with the old rows
+            if number:
+                admin.delete(name)
+            admin.create(name)
+            for i in range(10):
+                assert admin.produce(name, f"new-{number}-{i}") == i
+    for _ in range(3):  # three quick restarts: rows of partitions that are still opening stay
+        broker.kill()
+        broker.start()
+    with broker.connect() as c:
+        admin = Admin(c)
+        assert admin.list_offset(name, -2)["offset"] == 0
+        assert [r[3] for r in admin.records(name)] == [b"new-2-%d" % i for i in range(10)]
+        assert admin.delete_records(name, 5)["lowWatermark"] == 5
+        until(lambda: f"{name} 0 5" in start.read_text(), 20, "a checkpoint")
+    for _ in range(3):
+        broker.kill()
+        broker.start()
+    with broker.connect() as c:
+        assert Admin(c).list_offset(name, -2)["offset"] == 5
+        Admin(c).delete(name)
+    broker.kill()  # rows without a folder: of a topic that a later run makes again
+    broker.start()
+    with broker.connect() as c:
+        Admin(c).create(name)
+        assert Admin(c).produce(name, "a") == 0
+    broker.kill()
+    broker.start()
+    with broker.connect() as c:
+        assert [r[3] for r in Admin(c).records(name)] == [b"a"]
+
+
 def test_a_second_server_on_the_same_directory_is_refused(own_broker):
     from harness import Broker
     first = own_broker()
