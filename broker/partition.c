@@ -155,6 +155,18 @@ static void publish(struct broker_partition *partition, struct eng_log *log)
     broker_parts_complete(done);
 }
 
+/* The folder bears the id of another topic: somebody copied it in. It is set aside, and this topic begins empty. */
+static enum ot_err open_anew(struct broker_partition_opening *opening, struct eng_log_open *how, struct eng_log **log_out, struct eng_recovery *recovery_out)
+{
+    struct broker_partition *partition = opening->partition;
+    enum ot_err err = eng_store_set_aside(partition->core->store, how->store_dir, partition->topic->name, partition->index);
+    if (err != OT_OK) return err;
+    how->recovery_point = how->log_start_offset = 0;
+    how->clean = false;
+    atomic_store(&partition->high_watermark, 0);
+    return eng_log_open(partition->core->store, how, log_out, recovery_out);
+}
+
 static void open_run(struct ot_task *task)
 {
     struct broker_partition_opening *opening = OT_CONTAINER(task, struct broker_partition_opening, task);
@@ -175,6 +187,7 @@ static void open_run(struct ot_task *task)
         how.dir_path = path;
         broker_engine_config(core, config, &how.config);
         opening->err = eng_log_open(core->store, &how, &log, &recovery);
+        if (opening->err == OT_ERR_MISMATCH && !opening->must_exist) opening->err = open_anew(opening, &how, &log, &recovery);
     }
     if (log != NULL && eng_log_flushed_end(log) < eng_log_end_offset(log)) {
         /* The last run may have committed and shown what its checkpoint does not know of. It is on disk before we serve, so that the high watermark starts

@@ -42,6 +42,8 @@ OT_MUST_CHECK enum ot_err eng_store_scan(struct eng_store *store, uint32_t dir,
     void (*each)(void *arg, uint32_t dir, const char *topic, int32_t partition), void *arg);
 /* partition.metadata of a folder: NOT_FOUND, CORRUPT. */
 OT_MUST_CHECK enum ot_err eng_store_topic_id(struct eng_store *store, uint32_t dir, const char *topic, int32_t partition, struct ot_uuid *out);
+/* A folder that belongs to no topic any more makes room for one of its name: renamed to topic-N.<hex>-stray, synced, never deleted by us. May block. */
+OT_MUST_CHECK enum ot_err eng_store_set_aside(struct eng_store *store, uint32_t dir, const char *topic, int32_t partition);
 
 /* Checkpoints. load fills *out with a table (topic, partition -> offset); write replaces the file atomically. */
 enum eng_checkpoint { ENG_CHECKPOINT_RECOVERY, ENG_CHECKPOINT_START, ENG_CHECKPOINT_HIGH_WATERMARK };

@@ -2,6 +2,7 @@
  *
  *   topic-N/                    a partition
  *   topic-N.<hex>-delete/       being deleted (Kafka's pattern): removed at start
+ *   topic-N.<hex>-stray/        of a topic that is no more (Kafka's pattern): left to the operator
  *   topic-N/partition.metadata  text: "version: 0", "topic_id: <22 characters>" */
 #include "base/log.h"
 #include "engine/store_inner.h"
@@ -143,4 +144,20 @@ enum ot_err eng_store_topic_id(struct eng_store *store, uint32_t dir, const char
     int bytes = snprintf(path, sizeof path, "%s/%s-%d", eng_store_dir_path(store, dir), topic, (int)partition);
     if (bytes < 0 || (size_t)bytes >= sizeof path) return OT_ERR_TOO_LARGE;
     return eng_partition_metadata_read(store->io, path, out);
+}
+
+enum ot_err eng_store_set_aside(struct eng_store *store, uint32_t dir, const char *topic, int32_t partition)
+{
+    char from[ENG_PATH_BYTES], to[ENG_PATH_BYTES], hex[33];
+    struct ot_uuid id;
+    const char *dir_path = eng_store_dir_path(store, dir);
+    ot_uuid_random(&id);
+    for (int i = 0; i < 16; i++) snprintf(hex + 2 * i, 3, "%02x", id.bytes[i]);
+    int from_bytes = snprintf(from, sizeof from, "%s/%s-%d", dir_path, topic, (int)partition);
+    int to_bytes = snprintf(to, sizeof to, "%s/%.200s-%d.%s-stray", dir_path, topic, (int)partition, hex);
+    if (from_bytes < 0 || to_bytes < 0 || (size_t)from_bytes >= sizeof from || (size_t)to_bytes >= sizeof to) return OT_ERR_TOO_LARGE;
+    enum ot_err err = store->io->ops->rename(store->io, from, to);
+    if (err == OT_OK) err = store->io->ops->sync_dir(store->io, dir_path);
+    if (err == OT_OK) ot_log(OT_LOG_WARN, "storage", "folder_set_aside", "dir=%s as=%s", from, to);
+    return err;
 }

@@ -276,6 +276,28 @@ def test_a_new_topic_of_a_deleted_ones_name_keeps_its_records(own_broker, name):
         assert [r[3] for r in Admin(c).records(name)] == [b"a"]
 
 
+def test_a_folder_under_the_id_of_another_topic_is_set_aside(own_broker, name):
+    """Somebody copied it in: a new topic of that name begins empty and works, and the folder is kept under another name."""
+    import shutil
+    broker = own_broker()
+    with broker.connect() as c:
+        Admin(c).create(name)
+        assert Admin(c).produce(name, "old") == 0
+    broker.kill()
+    other = f"{name}-b"
+    shutil.copytree(broker.partition(name), broker.partition(other))
+    broker.start()
+    with broker.connect() as c:
+        Admin(c).create(other)
+        assert Admin(c).produce(other, "new") == 0
+    broker.kill()
+    broker.start()
+    with broker.connect() as c:
+        assert [r[3] for r in Admin(c).records(other)] == [b"new"]
+        assert [r[3] for r in Admin(c).records(name)] == [b"old"]
+    assert len(list(broker.data.glob(f"{other}-0.*-stray"))) == 1 and "folder_set_aside" in broker.log()
+
+
 def test_a_second_server_on_the_same_directory_is_refused(own_broker):
     from harness import Broker
     first = own_broker()
