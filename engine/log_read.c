@@ -190,6 +190,25 @@ static void mend_index(struct eng_log *log, const struct part *part)
     if (err != OT_OK) ot_log(OT_LOG_WARN, "log", "index_unwritten", "dir=%s base_offset=%" PRId64 " error=%s", log->dir_path, part->seg->base_offset, ot_err_name(err));
 }
 
+/* Does a sealed segment end with a whole batch? A file that lost its end is not followed by the next one: the client would take that for the rest of the
+ * torn batch. Looked at once. */
+static bool tail_is_whole(struct eng_log *log, const struct part *part, bool may_block)
+{
+    struct eng_segment *seg = part->seg;
+    struct eng_found found;
+    int state = atomic_load_explicit(&seg->tail_state, memory_order_relaxed);
+    if (state != 0) return state > 0;
+    enum ot_err err = eng_segment_find(seg, log->dir_path, part->end_offset - 1, part->bytes, UINT64_MAX, may_block, &found);
+    if (err == OT_OK && found.pos + (uint64_t)found.info.batch_bytes != part->bytes) err = OT_ERR_CORRUPT;
+    if (err != OT_OK && err != OT_ERR_NOT_FOUND && err != OT_ERR_CORRUPT) return false;       /* BUSY, IO: another time */
+    state = err == OT_ERR_CORRUPT ? -1 : 1;
+    if (state < 0 && atomic_exchange(&seg->tail_state, state) == 0)
+        ot_log(OT_LOG_ERROR, "log", "segment_damaged", "dir=%s base_offset=%" PRId64 " bytes=%" PRIu64 " text=\"the file does not end with a whole batch: records are lost\"",
+            log->dir_path, seg->base_offset, part->bytes);
+    atomic_store(&seg->tail_state, state);
+    return state > 0;
+}
+
 /* What one segment gives to the read; *more_out: the whole of its range was taken and the next segment may go on. */
 static enum ot_err read_part(struct eng_log *log, const struct eng_read *how, const struct part *part, int64_t limit, struct eng_read_pin *pin,
     struct eng_read_result *out, bool *more_out)
@@ -202,7 +221,7 @@ static enum ot_err read_part(struct eng_log *log, const struct eng_read *how, co
     if (how->may_block && atomic_load_explicit(&part->seg->index_doubted, memory_order_relaxed)) mend_index(log, part);
     uint64_t bytes = range.end - range.pos;
     *more_out = limit > part->end_offset && part->next_base >= 0;
-    if (bytes == 0) return OT_OK;
+    if (bytes == 0) return OT_OK;          /* a hole up to the end */
     uint64_t room = how->max_bytes > out->bytes ? how->max_bytes - out->bytes : 0;
     if (first) {
         if (range.base_offset < 0 || bytes > room) err = first_batch(log, part, how->may_block, &range);
@@ -220,6 +239,7 @@ static enum ot_err read_part(struct eng_log *log, const struct eng_read *how, co
     }
     bytes = OT_MIN(bytes, (uint64_t)INT32_MAX - out->bytes);
     if (bytes == 0) return OT_OK;
+    if (*more_out) *more_out = tail_is_whole(log, part, how->may_block);
     out->next_offset_hint = OT_MIN(limit, part->end_offset);
     return add_span(log, part, &range, bytes, how->may_block, pin, out);
 }

@@ -695,6 +695,9 @@ enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how,
     if (err == OT_OK) err = rebuild_missing(log, how->clean, out);
     if (err != OT_OK) return err;
     set_offsets(log, how);
+    int64_t end = atomic_load(&log->log_end_offset);
+    if (how->recovery_point > end)         /* all below it was synced and never taken back: the disk or somebody took it */
+        ot_log(OT_LOG_ERROR, "log", "synced_records_gone", "dir=%s end=%" PRId64 " synced_end=%" PRId64, log->dir_path, end, how->recovery_point);
     /* a folder that was found may be one that a killed process made and never synced: only a clean close vouches for its name */
     log->dir_unsynced = !how->clean || log->segment_count == 0;
     if (log->metadata_missing && log->segment_count > 0 && (err = eng_partition_metadata_write(log->io, log->dir_path, &log->topic_id, false)) == OT_OK)

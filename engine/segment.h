@@ -39,6 +39,7 @@ struct eng_segment {
     _Atomic uint32_t refs;
     _Atomic bool retired;
     _Atomic bool index_doubted;            /* a lookup found an entry that lies */
+    _Atomic int tail_state;                /* of a sealed one: 0 not looked at, 1 ends with a whole batch, -1 cut short by damage */
     bool times_known;                      /* under the log's mutex */
     bool dirty, indexes_dirty, txn_dirty, name_unsynced;      /* under the log's mutex */
     bool unlinked;                         /* set before the list lets go: its last reader leaves it to eng_store_reap */

@@ -33,8 +33,21 @@ static bool sizes_are_right(struct rest_call *call)
     return false;
 }
 
+static enum MHD_Result count_host(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind, (void)value;
+    if (strcasecmp(name, "Host") == 0) ++*(unsigned *)arg;
+    return MHD_YES;
+}
+
 static bool host_is_right(struct rest_call *call)
 {
+    unsigned hosts = 0;
+    MHD_get_connection_values(call->connection, MHD_HEADER_KIND, count_host, &hosts);
+    if (hosts > 1) {                       /* RFC 9112 3.2: which of them a proxy in front has checked is anybody's guess */
+        rest_problem_http(call, "HTTP_BAD_REQUEST", "the request has %u Host headers", hosts);
+        return false;
+    }
     const struct rest_server *server = call->server;
     const char *host = header(call, "Host");
     if (host == NULL || strcmp(call->peer, "unix") == 0) return true;         /* no browser leaves it out, none speaks over a socket file */

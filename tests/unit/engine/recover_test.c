@@ -320,6 +320,37 @@ static void an_index_that_lies_is_found_out_by_the_read_and_made_again(void **st
     fx_close(fx);
 }
 
+/* The next segment must not be taken for the rest of the torn batch. */
+static void a_sealed_segment_that_lost_its_end_is_not_read_across(void **state)
+{
+    struct fx *fx = *state;
+    struct eng_read_result out;
+    fx->config.segment_bytes = 60000;
+    fx_open(fx, 0, false);
+    for (int i = 0; i < 100; i++) fx_append(fx, 1, 1000);
+    fx_close(fx);
+    fx_open(fx, 0, true);
+    struct eng_read how = { .offset = 0, .limit_offset = 100, .max_bytes = 1 << 20, .min_one = true, .may_block = true };
+    assert_int_equal(eng_log_read(fx->log, &how, &out), OT_OK);
+    assert_int_equal(out.span_count, 2);
+    out.pin->release(out.pin);
+    fx_close(fx);
+    fx_cut(fx, 0, ".log", 20000);
+    fx_open(fx, 0, true);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(eng_log_read(fx->log, &how, &out), OT_OK);
+        assert_int_equal(out.span_count, 1);
+        assert_int_equal(out.bytes, 20000);
+        out.pin->release(out.pin);
+    }
+    how.offset = 40;                       /* of what is lost */
+    assert_int_equal(eng_log_read(fx->log, &how, &out), OT_ERR_CORRUPT);
+    how.offset = 70;
+    assert_int_equal(eng_log_read(fx->log, &how, &out), OT_OK);
+    out.pin->release(out.pin);
+    fx_close(fx);
+}
+
 static void stale_checkpoints_are_clamped(void **state)
 {
     struct fx *fx = *state;
@@ -547,6 +578,7 @@ TEST_MAIN(
     LOG_TEST(a_compacted_log_may_have_holes),
     LOG_TEST(damaged_or_missing_indexes_are_made_again),
     LOG_TEST(an_index_that_lies_is_found_out_by_the_read_and_made_again),
+    LOG_TEST(a_sealed_segment_that_lost_its_end_is_not_read_across),
     LOG_TEST(stale_checkpoints_are_clamped),
     LOG_TEST(epochs_are_rebuilt_from_the_batches),
     LOG_TEST(epochs_past_the_end_are_dropped),
