@@ -159,21 +159,23 @@ static void left_over(struct verifying *v, const char *suffix, const struct file
 
 /* ---- epochs, producers ---- */
 
-struct floor { int64_t offset; int32_t epoch; };
+struct floor { int64_t offset, first; int32_t epoch; };
 
 static void floor_row(void *arg, const struct eng_epoch_end *start)
 {
     struct floor *floor = arg;
+    if (floor->first < 0) floor->first = start->end_offset;
     if (start->end_offset <= floor->offset) floor->epoch = start->epoch;
 }
 
 static void epoch_meets(struct verifying *v, const struct eng_batch_info *info)
 {
-    struct floor floor = { info->base_offset, -1 };
+    struct floor floor = { info->base_offset, -1, -1 };
     uint32_t line;
     if (info->partition_leader_epoch < 0 || info->partition_leader_epoch == v->epoch || v->history.data == NULL) return;
-    v->epoch = info->partition_leader_epoch;
     if (eng_epochs_parse((const char *)v->history.data, v->history.bytes, floor_row, &floor, &line) != OT_OK) return;
+    if (info->base_offset < floor.first) return; /* before the log start, where DeleteRecords cut the history */
+    v->epoch = info->partition_leader_epoch;
     if (floor.epoch == v->epoch) return;
     fault_in(v, NULL, 0, "leader-epoch-checkpoint has epoch %" PRId32 " for offset %" PRId64 ", the batch there has %" PRId32, floor.epoch, info->base_offset, v->epoch);
 }

@@ -73,7 +73,7 @@ def test_adopt_refuses_while_the_server_runs_and_what_is_there_already(can_adopt
         Admin(c).create(name)
         Admin(c).produce(name, "x")
     subprocess.run(["cp", "-r", broker.partition(name), source], check=True)
-    refused = adopt(source, "--topic", name + "-b", "--data", broker.data, status=1)
+    refused = adopt(source, "--topic", name + "-b", "--data", broker.data, status=4)
     assert "lock" in refused.lower() or "running" in refused.lower() or "in use" in refused.lower(), refused
     broker.stop()
     refused = adopt(source, "--topic", name, "--data", broker.data, status=4)
