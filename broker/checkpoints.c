@@ -88,13 +88,16 @@ static int64_t value_of(struct broker_partition *partition, enum eng_checkpoint 
     return 0;
 }
 
-/* The value to write, or -1: none. Under the registry's lock: what was found leaves the map only after the stage is OPEN. */
+/* The value to write, or -1: none. Under the registry's lock: what was found leaves the map only after the log is there. A partition that is offline keeps its rows
+ * too: without them the next start would scan from 0, and cut at the batch that this one refused to cut at; and deleted records would come back. */
 static int64_t row_offset(struct broker_core *core, struct broker_partition *partition, uint32_t dir, enum eng_checkpoint kind)
 {
     char key[320];
-    int stage = atomic_load(&partition->stage);
-    if (stage == BROKER_PARTITION_OPEN) return partition->store_dir == dir ? value_of(partition, kind) : -1;
-    if (stage != BROKER_PARTITION_OPENING) return -1;
+    pthread_mutex_lock(&partition->mutex);
+    bool has_log = partition->log != NULL, removed = atomic_load(&partition->stage) == BROKER_PARTITION_REMOVED;
+    pthread_mutex_unlock(&partition->mutex);
+    if (removed) return -1;
+    if (has_log) return partition->store_dir == dir ? value_of(partition, kind) : -1;
     const struct broker_found *found = ot_map_get(&core->found, key, broker_name_key(key, partition->topic->name, partition->index));
     return found != NULL && found->folder && found->dir == dir ? found->offsets[kind] : -1;
 }
@@ -118,18 +121,25 @@ static bool write_dir(struct broker_core *core, uint32_t dir, struct broker_part
     return written;
 }
 
-static void stale_is_gone(struct broker_core *core)
+/* Unless a name became stale while we wrote: its row may be in what we wrote. */
+static void stale_is_gone(struct broker_core *core, uint64_t added)
 {
     pthread_rwlock_wrlock(&core->registry);
-    ot_map_free(&core->stale);
-    ot_map_init(&core->stale);
+    if (core->stale_added == added) {
+        ot_map_free(&core->stale);
+        ot_map_init(&core->stale);
+    }
     pthread_rwlock_unlock(&core->registry);
 }
 
-/* On the background thread, or when that has nothing to do any more: so no name becomes stale meanwhile. */
+/* One at a time, from looking to writing: else a slower one would put back a log start that DeleteRecords has moved and told. */
 void broker_checkpoints_write(struct broker_core *core, bool sync)
 {
     uint32_t count = 0;
+    pthread_mutex_lock(&core->checkpoints_mutex);
+    pthread_rwlock_rdlock(&core->registry);
+    uint64_t added = core->stale_added;
+    pthread_rwlock_unlock(&core->registry);
     struct broker_partition **list = broker_partitions_copy(core, &count);
     struct eng_checkpoint_row *rows = calloc((size_t)count + 1, sizeof(*rows));
     bool written = list != NULL && rows != NULL;
@@ -138,5 +148,6 @@ void broker_checkpoints_write(struct broker_core *core, bool sync)
     for (uint32_t i = 0; list != NULL && i < count; i++) broker_partition_put(list[i]);
     free(rows);
     free(list);
-    if (written && sync) stale_is_gone(core);
+    if (written && sync) stale_is_gone(core, added);
+    pthread_mutex_unlock(&core->checkpoints_mutex);
 }

@@ -55,6 +55,8 @@ struct broker_core {
     /* found on disk at start and not yet open: "topic\0partition" -> struct broker_found *; names whose old folder is not yet out of the way; names that checkpoint
      * files may speak of though no folder is theirs. All guarded by the registry */
     struct ot_map found, dying, stale;
+    uint64_t stale_added;                      /* how often a name was put into stale; guarded by the registry */
+    pthread_mutex_t checkpoints_mutex;         /* one writes the checkpoint files at a time; held over its I/O */
     bool clean[BROKER_DIRS_MAX];               /* shut down cleanly last time */
 
     struct broker_fetch_sessions *sessions;

@@ -158,6 +158,7 @@ enum ot_err broker_core_init(struct broker_core *core, const struct broker_setup
     core->stop_task.run = stop_run;
     pthread_rwlock_init(&core->registry, NULL);
     pthread_mutex_init(&core->decoders_mutex, NULL);
+    pthread_mutex_init(&core->checkpoints_mutex, NULL);
     ot_map_init(&core->topics_by_name);
     ot_map_init(&core->topics_by_id);
     ot_map_init(&core->found);
@@ -216,6 +217,7 @@ static bool close_each(struct broker_core *core, bool idle)
         pthread_mutex_lock(&list[i]->mutex);
         list[i]->lane_closed = true;
         broker_partition_fail_all(list[i], OT_ERR_NOT_LEADER_OR_FOLLOWER, "the server is stopping", &done);
+        if (list[i]->log == NULL) flushed = false;     /* never opened: nobody may believe its files unseen at the next start */
         if (list[i]->log != NULL && (list[i]->unindexed_count > 0 || eng_log_flushed_end(list[i]->log) < eng_log_end_offset(list[i]->log))) flushed = false;
         pthread_mutex_unlock(&list[i]->mutex);
         broker_parts_complete(done);
@@ -264,4 +266,5 @@ void broker_core_free(struct broker_core *core)
     }
     pthread_rwlock_destroy(&core->registry);
     pthread_mutex_destroy(&core->decoders_mutex);
+    pthread_mutex_destroy(&core->checkpoints_mutex);
 }

@@ -326,6 +326,7 @@ static void retire_run(struct ot_task *task)
     pthread_rwlock_wrlock(&core->registry);
     (void)ot_map_remove(&core->dying, key, key_bytes);
     free(ot_map_remove(&core->found, key, key_bytes));
+    core->stale_added++;
     if (ot_map_put(&core->stale, key, key_bytes, &core->stale) != OT_OK)
         ot_log(OT_LOG_WARN, "log", "checkpoint_stale", "topic=%s partition=%d error=NO_MEMORY", partition->topic->name, partition->index);
     pthread_rwlock_unlock(&core->registry);

@@ -543,6 +543,52 @@ static void folders_of_deleted_topics_are_cleared_away_at_the_next_start(void **
     assert_true(is_open(house, "gone", 0));
 }
 
+static void write_file(const struct house *house, const char *name, const char *text)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/a/%s", house->root, name);
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    assert_true(fputs(text, out) >= 0);
+    fclose(out);
+}
+
+static bool says(const struct house *house, const char *name, const char *line)
+{
+    char path[400], text[400] = "";
+    snprintf(path, sizeof path, "%s/a/%s", house->root, name);
+    FILE *in = fopen(path, "r");
+    assert_non_null(in);
+    size_t bytes = fread(text, 1, sizeof text - 1, in);
+    fclose(in);
+    text[bytes] = 0;
+    return strstr(text, line) != NULL;
+}
+
+/* What the checkpoints say of a log that does not open is all that is known of it; and nobody may call its files clean. */
+static void a_partition_that_does_not_open_keeps_its_checkpoints(void **state)
+{
+    static const char *const files[] = { "recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint" };
+    struct house *house = *state;
+    char path[400];
+    start(house);
+    assert_int_equal(ask_one(house, create_item("hurt", 1)), OT_OK);
+    stop(house);
+    snprintf(path, sizeof path, "%s/a/.kafka_cleanshutdown", house->root);
+    assert_int_equal(access(path, F_OK), 0);
+    for (size_t i = 0; i < OT_ARRAY_COUNT(files); i++) write_file(house, files[i], "0\n1\nhurt 0 7\n");
+    snprintf(path, sizeof path, "%s/a/hurt-0/leader-epoch-checkpoint", house->root);
+    unlink(path);
+    assert_int_equal(mkdir(path, 0700), 0);            /* a file that cannot be read */
+    start(house);
+    assert_int_equal(house->err, OT_OK);
+    assert_false(is_open(house, "hurt", 0));
+    stop(house);
+    for (size_t i = 0; i < OT_ARRAY_COUNT(files); i++) assert_true(says(house, files[i], "\nhurt 0 7\n"));
+    snprintf(path, sizeof path, "%s/a/.kafka_cleanshutdown", house->root);
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
 /* A directory that is gone may hold the partition: it is not begun anew in another one, and comes back with its directory. */
 static void partitions_of_a_missing_directory_stay_offline(void **state)
 {
@@ -633,6 +679,7 @@ int main(void)
         TEST(foreign_directories_stop_the_start),
         TEST(a_second_cluster_in_one_list_is_refused),
         TEST(folders_of_deleted_topics_are_cleared_away_at_the_next_start),
+        TEST(a_partition_that_does_not_open_keeps_its_checkpoints),
         TEST(partitions_of_a_missing_directory_stay_offline),
         TEST(four_thousand_partitions_share_a_few_syncs),
     };
