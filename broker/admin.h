@@ -47,6 +47,9 @@ void broker_admin(struct broker *broker, struct broker_admin *admin);  /* done i
 /* InitProducerId without a transactional id: from this broker's block; fetches the next block ahead of need. */
 struct broker_producer_id { struct broker_call call; enum ot_err error; int64_t producer_id; int16_t producer_epoch; struct broker *broker; struct broker_producer_id *next; };
 void broker_producer_id(struct broker *broker, struct broker_producer_id *ask);
+/* No id up to `above` is ever given out by the cluster from now on (what this broker holds of them goes unused): for logs that come from elsewhere and know producers by
+ * ids of their own. producer_id is the first id behind. */
+void broker_producer_ids_skip(struct broker *broker, struct broker_producer_id *ask, int64_t above);
 
 /* Kafka's rules for topic names; text says why not. */
 bool broker_topic_name_valid(struct ot_str name, char *text, size_t text_bytes);

@@ -1,6 +1,7 @@
 /* Producer ids from this broker's blocks of 1000; the next block is fetched when a quarter is left, so that nobody waits for the journal in the normal case. */
 #include "broker/room.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { BLOCK_IDS = 1000, AHEAD_IDS = BLOCK_IDS / 4 };
@@ -29,6 +30,13 @@ static void give(struct broker_producer_id *ask, enum ot_err err, int64_t id)
     ask->producer_id = err == OT_OK ? id : -1;
     ask->producer_epoch = err == OT_OK ? 0 : -1;
     ot_exec_post(ask->call.home, &ask->call.task);
+}
+
+/* Nothing below the floor is left in hand. */
+static void clip(struct broker_producer_ids *ids)
+{
+    ids->next = OT_MIN(OT_MAX(ids->next, ids->floor), ids->end);
+    ids->spare_first = OT_MIN(OT_MAX(ids->spare_first, ids->floor), ids->spare_end);
 }
 
 static bool take(struct broker_producer_ids *ids, int64_t *out)
@@ -65,6 +73,7 @@ static void block_answered(struct broker_ask *ask)
     if (err == OT_OK) {
         ids->spare_first = ask->request.producer_id_first;
         ids->spare_end = ids->spare_first + BLOCK_IDS;
+        clip(ids);
     }
     for (struct broker_producer_id *waiter; (waiter = ids->first) != NULL;) {
         int64_t id = -1;
@@ -103,4 +112,46 @@ void broker_producer_id(struct broker *broker, struct broker_producer_id *ask)
     if (fetch) {
         ask_block(broker);
     }
+}
+
+/* ---- skipping */
+
+struct skip { struct broker_ask ask; struct broker *broker; struct broker_producer_id *wanted; int64_t above; };
+
+static void skip_ask(struct skip *skip, int64_t count)
+{
+    skip->ask.request = (struct coord_request){ .ask = COORD_ASK_PRODUCER_IDS, .if_version = -1, .u.producer_ids = { (int32_t)OT_MIN(count, (int64_t)INT32_MAX) } };
+    broker_coordinator_ask(skip->broker->coordinator, &skip->ask);
+}
+
+/* The first answer tells where the cluster stands, the next ones take what is in between, an int32 at a time. */
+static void skip_answered(struct broker_ask *ask)
+{
+    struct skip *skip = OT_CONTAINER(ask, struct skip, ask);
+    enum ot_err err = ask->request.error;
+    int64_t next = err == OT_OK ? ask->request.producer_id_first + ask->request.u.producer_ids.count : -1;
+    if (err == OT_OK && next <= skip->above) {
+        skip_ask(skip, skip->above - next + 1);
+        return;
+    }
+    struct broker_producer_ids *ids = &skip->broker->producer_ids;
+    pthread_mutex_lock(&ids->mutex);           /* a block under way may still be an old one: it is cut by its limits when it comes */
+    ids->floor = OT_MAX(ids->floor, err == OT_OK ? skip->above + 1 : 0);
+    clip(ids);
+    pthread_mutex_unlock(&ids->mutex);
+    give(skip->wanted, err, next);
+    free(skip);
+}
+
+void broker_producer_ids_skip(struct broker *broker, struct broker_producer_id *ask, int64_t above)
+{
+    struct skip *skip = calloc(1, sizeof *skip);
+    ask->broker = broker;
+    ask->call.task.run = done_run;
+    if (skip == NULL) {
+        give(ask, OT_ERR_NO_MEMORY, -1);
+        return;
+    }
+    *skip = (struct skip){ .ask = { .answered = skip_answered }, .broker = broker, .wanted = ask, .above = above };
+    skip_ask(skip, 1);
 }

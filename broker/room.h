@@ -26,6 +26,7 @@ void broker_views_free(struct broker_views *views);        /* nobody holds one a
 struct broker_producer_ids {
     pthread_mutex_t mutex;
     int64_t next, end;                         /* of the present block */
+    int64_t floor;                             /* nothing below is given out */
     int64_t spare_first, spare_end;            /* fetched ahead of need; equal: none */
     bool asking;
     struct broker_ask ask;

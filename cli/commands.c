@@ -3,6 +3,7 @@
 #include "cli/command.h"
 #include "cli/config.h"
 #include "cli/consume.h"
+#include "cli/log_adopt.h"
 #include "cli/log_files.h"
 #include "cli/produce.h"
 #include "cli/reference.h"
@@ -52,6 +53,9 @@ const struct cli_command cli_commands[] = {
     { "log", "stats", "<dir>...", "records, bytes and codecs of partitions", "  ottla log stats ottla-data", cli_log_stats_flags, cli_log_stats_run, cli_output_flags },
     { "log", "verify", "<dir>...", "check every file of partitions, also against each other",
         "  ottla log verify ottla-data/orders-0\n  ottla log verify ottla-data", cli_log_verify_flags, cli_log_verify_run, NULL },
+    { "log", "adopt", "<dir>", "take in a partition directory of Kafka (the server is stopped)",
+        "  ottla log adopt /var/lib/kafka/orders-0 --topic orders\n  ottla log adopt /backup/orders-3 --topic orders --partitions 6 --data /var/lib/ottla/data",
+        cli_log_adopt_flags, cli_log_adopt_run, NULL },
     { "completion", NULL, "<bash|zsh|fish>", "words for the shell to complete", "  ottla completion bash > /etc/bash_completion.d/ottla\n  ottla completion fish > ~/.config/fish/completions/ottla.fish",
         cli_completion_flags, cli_completion_run },
     { "man", NULL, NULL, "this as a man page", "  ottla man | man -l -", cli_man_flags, cli_man_run },

@@ -1,4 +1,5 @@
 #include "engine/adopt.h"
+#include "engine/batch.h"
 #include "engine/epochs.h"
 #include "engine/log.h"
 #include "engine/store_inner.h"
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #define COPY_BYTES (1u << 20)
+#define EPOCH_POS  12u             /* of a batch's leader epoch */
 
 /* The copy is made under a name that start clears away if we do not come to the end. */
 struct adopt {
@@ -88,6 +90,31 @@ static enum ot_err copy_file(struct adopt *a, const char *name)
     return err;
 }
 
+/* Every batch of a copied .log gets leader epoch 0, which lies outside its checksum. What is no batch ends the walk: check() finds it. */
+static enum ot_err restart_epochs(struct adopt *a, const char *name)
+{
+    static const uint8_t zero[4];
+    char path[ENG_PATH_BYTES];
+    uint8_t head[ENG_BATCH_PREFIX_BYTES];
+    struct ot_io_stat stat = { 0 };
+    int fd = -1;
+    enum ot_err err = eng_path_join(path, a->work, name);
+    if (err == OT_OK) err = a->io->ops->open(a->io, path, OT_IO_WRITE, &fd);
+    if (err == OT_OK) err = a->io->ops->fstat(a->io, fd, &stat);
+    for (uint64_t pos = 0; err == OT_OK && pos + sizeof head <= stat.bytes;) {
+        int64_t bytes;
+        int8_t magic;
+        if ((err = ot_io_read_exact(a->io, fd, head, sizeof head, pos)) != OT_OK) break;
+        if (eng_batch_bytes(head, sizeof head, &bytes, &magic) != OT_OK || (uint64_t)bytes > stat.bytes - pos) break;
+        if (magic >= 2 && memcmp(head + EPOCH_POS, zero, sizeof zero) != 0) err = ot_io_write_all(a->io, fd, zero, sizeof zero, pos + EPOCH_POS);
+        pos += (uint64_t)bytes;
+    }
+    if (err == OT_OK) err = a->io->ops->fdatasync(a->io, fd);
+    a->io->ops->close(a->io, fd);
+    if (err != OT_OK) snprintf(a->out->text, sizeof a->out->text, "leader epochs of %.100s: %s", name, ot_err_text(err));
+    return err;
+}
+
 static enum ot_err copy_all(struct adopt *a)
 {
     enum ot_err err = eng_store_remove_tree(a->io, a->work);       /* of an earlier attempt */
@@ -96,8 +123,9 @@ static enum ot_err copy_all(struct adopt *a)
     for (uint32_t i = 0; i < a->names.count && err == OT_OK; i++) {
         const char *name = a->names.list[i];
         bool wanted = is_segment_file(name, ".log") || is_segment_file(name, ".txnindex") || is_segment_file(name, ".snapshot") ||
-            strcmp(name, "leader-epoch-checkpoint") == 0;
+            (!a->how->restart_epochs && strcmp(name, "leader-epoch-checkpoint") == 0);
         if (wanted) err = copy_file(a, name);
+        if (err == OT_OK && a->how->restart_epochs && is_segment_file(name, ".log")) err = restart_epochs(a, name);
     }
     if (err != OT_OK) return err;
     a->out->topic_id = a->how->topic_id;
@@ -130,7 +158,7 @@ static enum ot_err check(struct adopt *a)
     a->out->log_start_offset = eng_log_start_offset(log);
     a->out->log_end_offset = eng_log_end_offset(log);
     a->out->cut_bytes = recovery.cut_bytes;
-    a->out->epochs_rebuilt = !a->epochs_seen;
+    a->out->epochs_rebuilt = a->how->restart_epochs || !a->epochs_seen;
     if (recovery.cut_offset >= 0 && !a->how->cut_damaged_tail) {
         snprintf(a->out->text, sizeof a->out->text, "bad from offset %" PRId64 " on (%" PRIu64 " bytes)%s", recovery.cut_offset, recovery.cut_bytes,
             recovery.kept_aside ? ", with good batches behind it" : "");

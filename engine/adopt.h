@@ -14,6 +14,7 @@ struct eng_adopt {
     int32_t partition;
     struct ot_uuid topic_id;               /* of the topic here; zero: the one that the folder brings */
     bool cut_damaged_tail;                 /* a torn or bad end is cut off rather than refused */
+    bool restart_epochs;                   /* leader epochs of the batches become 0: the topic begins with low ones in this cluster, and they may never fall */
     int64_t wall_ms;
 };
 struct eng_adopted {

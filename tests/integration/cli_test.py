@@ -439,6 +439,32 @@ def test_log_commands_on_the_files_of_a_server(own_broker, tmp_path):
     ottla(None, "log", "verify", tmp_path / "nothing", status=3)
 
 
+def test_a_partition_of_another_cluster_is_taken_in(own_broker):
+    """As one of Kafka (cli_kafka_test.py): records, producers and leader epochs of elsewhere do not get in the way of what comes here."""
+    theirs = own_broker()
+    for i in range(3):  # leader epochs 0 to 2, producer ids from 0
+        ottla(theirs, "produce", "orders", "-z", CODECS[i], data="".join(f"{i}-{j}\n" for j in range(500)))
+        theirs.stop()
+        theirs.start()
+    sent = ottla(theirs, "consume", "orders", *ALL).out
+    ours = own_broker(start=False)
+    assert "stop the server" in ottla(None, "log", "adopt", theirs.partition("orders"), "--topic", "x", "--data", theirs.data, status=4).err
+    theirs.stop()
+    assert ottla(None, "log", "adopt", theirs.partition("orders"), "--topic", "taken", "--data", ours.data).out.startswith(b"taken-0: offsets 0 to 1500, ")
+    assert "--partition" in ottla(None, "log", "adopt", theirs.data, "--topic", "taken", "--data", ours.data, status=2).err
+    assert "no .log" in ottla(None, "log", "adopt", theirs.data, "--topic", "taken", "-p", 1, "--data", ours.data, status=3).err
+    ours.start()
+    assert ottla(ours, "consume", "taken", *ALL).out == sent
+    for i in range(3):
+        ottla(ours, "produce", "taken", data=f"new {i}\n")
+    ours.kill()
+    ours.start()
+    ottla(ours, "produce", "taken", data="new 3\n")
+    assert ottla(ours, "consume", "taken", *ALL).out == sent + b"new 0\nnew 1\nnew 2\nnew 3\n"
+    ours.stop()
+    ottla(None, "log", "verify", ours.data)
+
+
 # ---- help
 
 def test_help_begins_with_examples():

@@ -448,6 +448,33 @@ static int64_t producer_id(struct house *house)
     return call.ask.producer_id;
 }
 
+struct skip_call { struct broker_producer_id ask; struct waited waited; struct ot_task go; struct house *house; int64_t above; };
+static void skip_done(struct broker_call *call) { wake(&OT_CONTAINER(call, struct skip_call, ask.call)->waited); }
+static void skip_go(struct ot_task *task)
+{
+    struct skip_call *call = OT_CONTAINER(task, struct skip_call, go);
+    broker_producer_ids_skip(call->house->broker, &call->ask, call->above);
+}
+
+static void producer_ids_that_are_skipped_are_never_given(void **state)
+{
+    static const int64_t above[] = { 5, 4000, INT64_C(5000000000) };   /* in the block at hand, behind it, more than one request can take */
+    struct house *house = *state;
+    start(house);
+    for (size_t i = 0; i < OT_ARRAY_COUNT(above); i++) {
+        int64_t before = producer_id(house);
+        struct skip_call call = { .ask.call = { .home = ot_exec_thread_exec(house->door), .done = skip_done },
+            .waited = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false }, .go.run = skip_go, .house = house, .above = above[i] };
+        ot_exec_post(call.ask.call.home, &call.go);
+        wait_for(&call.waited);
+        assert_int_equal(call.ask.error, OT_OK);
+        for (int k = 0; k < 1500; k++) assert_true(producer_id(house) > OT_MAX(above[i], before));
+    }
+    stop(house);
+    start(house);
+    assert_true(producer_id(house) > above[2]);
+}
+
 static void producer_ids_are_never_given_twice(void **state)
 {
     struct house *house = *state;
@@ -675,6 +702,7 @@ int main(void)
         TEST(topic_configs_change_by_set_delete_append_and_subtract),
         TEST(broker_configs_take_effect_and_survive),
         TEST(producer_ids_are_never_given_twice),
+        TEST(producer_ids_that_are_skipped_are_never_given),
         TEST(auto_creation_makes_the_topic_once),
         TEST(foreign_directories_stop_the_start),
         TEST(a_second_cluster_in_one_list_is_refused),

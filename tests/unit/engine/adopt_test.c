@@ -89,6 +89,26 @@ static void what_is_missing_is_made_anew(void **state)
     open_mine(fx);
 }
 
+static void epochs_begin_anew_when_asked(void **state)
+{
+    struct fx *fx = *state;
+    struct eng_adopted out;
+    char from[400];
+    snprintf(from, sizeof from, "%s/theirs", fx->root);
+    struct eng_adopt how = { .from_path = from, .topic = "mine", .partition = 3, .restart_epochs = true, .wall_ms = FX_NOW };
+    assert_int_equal(eng_adopt(fx->store, &how, &out), OT_OK);
+    assert_int_equal(out.log_end_offset, 60);
+    assert_true(out.epochs_rebuilt);
+    snprintf(fx->path, sizeof fx->path, "%s/mine-3", fx->dir);
+    fx_open(fx, 60, false);
+    assert_int_equal(fx_read_all(fx, 0, 60, 1 << 20), 60);
+    assert_int_equal(fx_faults(fx), 0);
+    assert_int_equal(eng_epochs_latest(eng_log_epochs(fx->log)), 0);
+    fx->epoch = 0;                                 /* what a new topic begins with: it would fall, were the old ones kept */
+    fx_append(fx, 1, 10);
+    fx_close(fx);
+}
+
 static void damage_is_refused_and_leaves_nothing(void **state)
 {
     struct fx *fx = *state;
@@ -146,6 +166,7 @@ static void every_disk_call_fails_once_and_leaves_all_or_nothing(void **state)
 TEST_MAIN(
     ADOPT_TEST(a_sound_folder_comes_in),
     ADOPT_TEST(what_is_missing_is_made_anew),
+    ADOPT_TEST(epochs_begin_anew_when_asked),
     ADOPT_TEST(damage_is_refused_and_leaves_nothing),
     ADOPT_TEST(a_torn_end_is_cut_only_when_asked),
     ADOPT_TEST(an_unfinished_compaction_or_no_log_is_refused),
