@@ -197,7 +197,7 @@ def test_answers_that_nobody_reads_do_not_fill_the_memory(own_broker, name):
         except BlockingIOError:
             pass
     for _ in range(5):
-        time.sleep(0.3)  # let answers pile up
+        time.sleep(0.3)  # let answers pile up  # poll
         still_serves(broker, name)
     assert status_kb(broker, "VmHWM") < (800 if SLOW else 256) * 1024, f"{status_kb(broker, 'VmHWM')} KiB"
     for s in deaf:
@@ -265,7 +265,7 @@ def test_slow_senders_are_let_go_and_others_served(own_broker, name):
             except OSError:
                 gone.add(i)
         still_serves(broker, name)
-        time.sleep(0.5)  # one byte each half a second
+        time.sleep(0.5)  # one byte each half a second  # poll
     for s in slow:
         s.close()
     still_serves(broker, name)
@@ -365,7 +365,7 @@ def test_rest_slow_bodies_pipelines_and_many_connections(own_broker, name):
             data = data[deaf.send(data):]
     except (BlockingIOError, ConnectionError):
         pass
-    time.sleep(1)  # answers pile up
+    time.sleep(1)  # answers pile up  # poll
     assert harness.http(broker.rest + "/readyz")[0] == 200
     still_serves(broker, name)
     assert status_kb(broker, "VmHWM") < (1000 if SLOW else 200) * 1024, f"{status_kb(broker, 'VmHWM')} KiB"
