@@ -54,7 +54,7 @@ static void put_escaped(struct writer *w, const char *text)
     }
 }
 
-/* Whole numbers as such, so that counters and offsets keep every digit that a double has. */
+/* Whole numbers as such, so that counters and offsets keep every digit; else 15 digits, which a double always has: 0.1 and not 0.10000000000000001. */
 static void put_number(struct writer *w, double value)
 {
     char text[40];
@@ -64,7 +64,7 @@ static void put_number(struct writer *w, double value)
         put_text(w, value > 0 ? "+Inf" : "-Inf");
     else {
         const int bytes = value == floor(value) && fabs(value) < 1e15 ? snprintf(text, sizeof(text), "%.0f", value)
-                                                                      : snprintf(text, sizeof(text), "%.17g", value);
+                                                                      : snprintf(text, sizeof(text), "%.15g", value);
         put(w, text, (size_t)bytes);
     }
 }

@@ -279,11 +279,12 @@ static enum ot_err open_all(struct broker *broker)
         err = open_partitions(broker);
     }
     if (err == OT_OK) {
+        broker_metrics_cluster_watch(broker);
         broker_core_start(&broker->core);
         int expected = BROKER_STARTING;        /* not if it halted meanwhile */
         atomic_compare_exchange_strong(&broker->stage, &expected, BROKER_SERVING);
         ot_log(OT_LOG_INFO, "broker", "started", "node=%d cluster=%s term=%d broker_epoch=%lld last_stop=%s partitions=%u", broker->node_id, identity->cluster_id,
-            broker->term, (long long)broker->broker_epoch, boots[boot], atomic_load(&broker->core.partitions_total));
+            broker->term, (long long)broker->broker_epoch, broker->term == 1 ? "none" : boots[boot], atomic_load(&broker->core.partitions_total));
     }
     free(identity);
     return err;

@@ -7,7 +7,7 @@
 
 #define BROKER_CONFIG_ROWS(X) \
     X(node_id, "node.id", INT, "1", 0, INT32_MAX, NULL, RESTART, "broker.id", "number of this broker, unique in its cluster") \
-    X(log_dirs, "log.dirs", LIST, NULL, 0, 0, NULL, RESTART, "log.dir", "directories that hold the partitions, comma separated") \
+    X(log_dirs, "log.dirs", LIST, NULL, 0, 0, NULL, RESTART, "log.dir", "directories that hold the partitions, comma separated; `ottla server` without one uses ./ottla-data") \
     X(listeners, "listeners", LIST, "PLAINTEXT://127.0.0.1:9092", 0, 0, NULL, RESTART, NULL, "where Kafka clients connect") \
     X(advertised_listeners, "advertised.listeners", LIST, NULL, 0, 0, NULL, RESTART, NULL, "what clients are told; default: the address that they reached") \
     X(rest_listeners, "rest.listeners", LIST, "http://127.0.0.1:9095", 0, 0, NULL, RESTART, NULL, "where the REST control plane listens") \

@@ -71,6 +71,9 @@ void broker_apply_delta(struct broker *broker, const struct coord_value *value, 
 OT_MUST_CHECK enum ot_err broker_evidence_judge(struct broker *broker, enum coord_boot *out);
 void broker_evidence_renew(struct broker *broker);
 
+/* cluster_metrics.c: the series that describe the cluster, filled from the current view when they are read. Once, after the partitions are open. */
+void broker_metrics_cluster_watch(struct broker *broker);
+
 /* identity.c: whose directories are these? MISMATCH with words that name both. */
 struct broker_identity { char cluster_id[64]; struct ot_uuid dir_ids[BROKER_DIRS_MAX]; bool formatted[BROKER_DIRS_MAX]; };
 OT_MUST_CHECK enum ot_err broker_identity_find(struct broker *broker, char *text, size_t text_bytes);      /* where the metadata lies or will lie: meta_dir, meta_path */

@@ -96,6 +96,22 @@ static enum cli_exit exit_of_status(int status)
     }
 }
 
+/* One fault is in the detail already; of several each has its line. */
+static void tell_fault(const json_t *row, size_t count)
+{
+    const char *where = cli_json_text(row, "pointer", cli_json_text(row, "parameter", ""));
+    if (count > 1) fprintf(stderr, "  %s%s%s\n", where, where[0] != 0 ? ": " : "", cli_json_text(row, "detail", ""));
+}
+
+/* Hints of the server are for those who speak REST; where a command does the same, that is said. */
+static void tell_hint(const char *hint)
+{
+    static const char *const same[][2] = {{"GET /v1/topics", "ottla topic list"}};
+    for (size_t i = 0; i < OT_ARRAY_COUNT(same); i++)
+        if (strcmp(hint, same[i][0]) == 0) hint = same[i][1];
+    fprintf(stderr, "try: %s\n", hint);
+}
+
 static int tell_problem(const struct cli_http_reply *reply, const json_t *problem, const char *hint)
 {
     const char *error = cli_json_text(problem, "error", NULL), *detail = cli_json_text(problem, "detail", cli_json_text(problem, "title", NULL));
@@ -110,9 +126,9 @@ static int tell_problem(const struct cli_http_reply *reply, const json_t *proble
     size_t i;
     const json_t *row;
     json_array_foreach(json_object_get(problem, "errors"), i, row)
-        fprintf(stderr, "  %s: %s\n", cli_json_text(row, "pointer", ""), cli_json_text(row, "detail", ""));
+        tell_fault(row, json_array_size(json_object_get(problem, "errors")));
     if (hint != NULL) fprintf(stderr, "try: %s\n", hint);
-    else if (their_hint != NULL) fprintf(stderr, "try: %s\n", their_hint);
+    else if (their_hint != NULL) tell_hint(their_hint);
     return code;
 }
 

@@ -121,7 +121,8 @@ static int unknown(const char *noun, const char *verb, bool noun_known)
         if (!noun_known || strcmp(command->noun, noun) == 0) words[count++] = noun_known ? command->verb : command->noun;
     const char *wrong = noun_known ? verb : noun;
     const char *near = wrong == NULL ? words[0] : ot_nearest(wrong, words, count);
-    snprintf(hint, sizeof(hint), "ottla %s%s%s", noun_known ? noun : near == NULL ? "--help" : near, noun_known ? " " : "", noun_known && near != NULL ? near : "");
+    if (near == NULL) near = "--help";
+    snprintf(hint, sizeof(hint), "ottla %s%s%s", noun_known ? noun : near, noun_known ? " " : "", noun_known ? near : "");
     if (wrong == NULL) return cli_fail(CLI_USAGE, hint, "%s needs a verb", noun);
     return cli_fail(CLI_USAGE, hint, "no command `%s%s%s`", noun, noun_known ? " " : "", noun_known ? verb : "");
 }

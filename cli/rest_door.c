@@ -13,8 +13,7 @@ int cli_rest_bind(struct cli_rest_door *door, const struct broker_config *config
         struct rest_listener *listener = &door->listeners[i];
         enum ot_err err = ot_net_listen(address->host, address->port, config->socket_listen_backlog_size, listener->fds, &listener->fd_count, &listener->port, why, sizeof(why));
         if (err != OT_OK)
-            return cli_fail(CLI_FAILED, "ottla server --set rest.listeners=http://127.0.0.1:19095", "cannot listen on %s:%d: %s", address->host, address->port,
-                why[0] != 0 ? why : ot_err_text(err));
+            return cli_fail(CLI_FAILED, "ottla server --set rest.listeners=http://127.0.0.1:19095", "%s", why[0] != 0 ? why : ot_err_text(err));
         listener->host = address->host;
         door->listener_count++;
     }

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -64,6 +65,12 @@ static void set_up_log(struct house *house, const struct broker_config *config)
     broker_config_watch(house->config, config_changed, house);
 }
 
+/* A listener that promises encryption or authentication must not be served without. */
+static bool secured(const char *scheme)
+{
+    return strcasecmp(scheme, "SSL") == 0 || strcasecmp(scheme, "SASL_PLAINTEXT") == 0 || strcasecmp(scheme, "SASL_SSL") == 0;
+}
+
 /* Every listener's advertised name, by the listener's name; without one clients are told the address that they reached. */
 static int read_listeners(struct house *house, const struct broker_config *config)
 {
@@ -75,6 +82,8 @@ static int read_listeners(struct house *house, const struct broker_config *confi
     for (int i = 0; i < count; i++) {
         struct ot_net_address *address = &house->kafka_addresses[i];
         if (address->scheme[0] == 0) snprintf(address->scheme, sizeof(address->scheme), "PLAINTEXT");
+        if (secured(address->scheme))
+            return cli_fail(CLI_USAGE, "ottla server --set listeners=PLAINTEXT://127.0.0.1:9092", "listeners: %s is not served yet, and nothing less is served in its place", address->scheme);
         house->listeners[i] = (struct broker_listener){ .name = address->scheme, .host = address->host, .port = address->port, .advertised_port = address->port,
             .security = "PLAINTEXT" };
         for (int k = 0; k < advertised; k++) {
@@ -163,8 +172,7 @@ static int bind_listeners(struct house *house, const struct broker_config *confi
         *door = (struct rpc_kafka_listener){ .name = listener->name, .advertised_host = listener->advertised_host, .advertised_port = listener->advertised_port };
         enum ot_err err = ot_net_listen(listener->host, (uint16_t)listener->port, config->socket_listen_backlog_size, door->fds, &door->fd_count, &port, why, sizeof(why));
         if (err != OT_OK)
-            return cli_fail(CLI_FAILED, "ottla server --set listeners=PLAINTEXT://127.0.0.1:19092", "cannot listen on %s:%d: %s", listener->host, listener->port,
-                why[0] != 0 ? why : ot_err_text(err));
+            return cli_fail(CLI_FAILED, "ottla server --set listeners=PLAINTEXT://127.0.0.1:19092", "%s", why[0] != 0 ? why : ot_err_text(err));
         listener->port = port;
         if (listener->advertised_host == NULL) listener->advertised_port = port;
     }
@@ -176,6 +184,19 @@ static void tell_build(struct house *house, double start_ms)
     const char *labels[] = { OTTLA_VERSION, OTTLA_COMMIT };
     ot_series_set(ot_series_get(house->metrics, OT_METRIC_build_info, labels), 1);
     ot_series_set(ot_series_get(house->metrics, OT_METRIC_start_duration_seconds, NULL), start_ms / 1000.0);
+}
+
+/* Commands that can be pasted: as this program was called, and with the address when it is not the usual one. */
+static void say_next(const struct house *house, double ms)
+{
+    const struct broker_listener *first = &house->listeners[0];
+    const bool everywhere = first->host[0] == 0 || strcmp(first->host, "0.0.0.0") == 0 || strcmp(first->host, "::") == 0;
+    const char *host = everywhere ? "127.0.0.1" : first->host;
+    char where[300] = "";
+    if (strcmp(host, "127.0.0.1") != 0 || first->port != 9092)
+        snprintf(where, sizeof(where), " -b %s%s%s:%d", strchr(host, ':') != NULL ? "[" : "", host, strchr(host, ':') != NULL ? "]" : "", first->port);
+    fprintf(stderr, "ready in %.0f ms.  Next:  %s produce hello%s     %s consume hello --from earliest%s     Ctrl-C stops\n", ms, program_invocation_name, where,
+        program_invocation_name, where);
 }
 
 static void say_ready(struct house *house)
@@ -196,8 +217,8 @@ static void say_ready(struct house *house)
             (int)cluster.cluster_id.bytes, cluster.cluster_id.data, cluster.this_broker);
         fprintf(stderr, "  data     %-16s %s\n", config->log_dirs, gib);
         for (uint32_t i = 0; i < house->listener_count; i++) fprintf(stderr, "  kafka    %s:%d\n", house->listeners[i].host, house->listeners[i].port);
-        fprintf(stderr, "  rest     %s\n", config->rest_listeners);
-        fprintf(stderr, "ready in %.0f ms.  Next:  ottla produce hello     ottla consume hello --from earliest     Ctrl-C stops\n", ms);
+        if (config->rest_listeners != NULL && config->rest_listeners[0] != 0) fprintf(stderr, "  rest     %s\n", config->rest_listeners);
+        say_next(house, ms);
     } else {
         ot_log(OT_LOG_INFO, "server", "ready", "version=%s cluster=%.*s broker=%d kafka=%s rest=%s data=%s start_ms=%.1f", OTTLA_VERSION,
             (int)cluster.cluster_id.bytes, cluster.cluster_id.data, cluster.this_broker, config->listeners, config->rest_listeners, config->log_dirs, ms);
@@ -264,10 +285,22 @@ static int run(struct house *house)
     if (err == OT_OK) err = start_broker(house);
     if (err == OT_OK) err = start_doors(house);
     if (err == OT_OK) err = cli_rest_start(&house->rest, house->broker, house->kafka, &house->budget, house->metrics, why, sizeof(why));
+    if (err == OT_ERR_LOCKED)
+        return cli_fail(CLI_CONFLICT, "ottla server --data OTHER-DIRECTORY, or stop the other one", "the server did not start: another server uses the data in %s", config->log_dirs);
     if (err != OT_OK) return cli_fail(CLI_FAILED, NULL, "the server did not start: %s", why[0] != 0 ? why : ot_err_text(err));
     say_ready(house);
     (void)wait_for_signal(&signals);
     return CLI_DONE;
+}
+
+/* What would stop a start before anything is opened, beyond single values. */
+static int check(struct house *house)
+{
+    const struct broker_config *config = broker_config_current(house->config);
+    struct ot_net_address rest[CLI_LISTENERS_MAX];
+    char why[400] = "";
+    if (cli_addresses_parse(config->rest_listeners, rest, CLI_LISTENERS_MAX, why, sizeof(why)) < 0) return cli_fail(CLI_USAGE, NULL, "rest.listeners: %s", why);
+    return read_listeners(house, config);
 }
 
 int cli_server_run(const struct cli_args *args)
@@ -276,6 +309,7 @@ int cli_server_run(const struct cli_args *args)
     if (broker_config_store_new(&house.config) != OT_OK) return cli_fail(CLI_FAILED, NULL, "out of memory");
     int code = cli_server_config(args, house.config);
     if (code < 0 && cli_flag_given(args, "print-config")) code = cli_server_print_config(house.config);
+    if (code < 0 && cli_flag_given(args, "check")) code = check(&house);
     if (code < 0 && cli_flag_given(args, "check")) {
         puts("the configuration is good");
         code = CLI_DONE;

@@ -12,7 +12,7 @@ static int set_flag(struct broker_config_store *store, const char *pair)
     const char *equals = strchr(pair, '=');
     if (equals == NULL || (size_t)(equals - pair) >= sizeof(key)) return cli_fail(CLI_USAGE, "--set num.partitions=4", "--set %s: not KEY=VALUE", pair);
     snprintf(key, sizeof(key), "%.*s", (int)(equals - pair), pair);
-    if (broker_config_set(store, BROKER_SOURCE_FLAG, "--set", key, equals + 1, why, sizeof(why)) != OT_OK) return cli_fail(CLI_USAGE, NULL, "--set %s", why);
+    if (broker_config_set(store, BROKER_SOURCE_FLAG, "--set", key, equals + 1, why, sizeof(why)) != OT_OK) return cli_fail(CLI_USAGE, NULL, "--set: %s", why);
     return -1;
 }
 
@@ -42,7 +42,7 @@ int cli_server_config(const struct cli_args *args, struct broker_config_store *s
     if (broker_config_load_environment(store, environ, why, sizeof(why)) != OT_OK) return cli_fail(CLI_USAGE, NULL, "%s", why);
     const char *data = cli_flag_value(args, "data");
     if (data != NULL && broker_config_set(store, BROKER_SOURCE_FLAG, "--data", "log.dirs", data, why, sizeof(why)) != OT_OK)
-        return cli_fail(CLI_USAGE, NULL, "--data %s", why);
+        return cli_fail(CLI_USAGE, NULL, "--data: %s", why);
     for (uint32_t n = 0; cli_flag_nth(args, "set", n) != NULL; n++) {
         code = set_flag(store, cli_flag_nth(args, "set", n));
         if (code >= 0) return code;

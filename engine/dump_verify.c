@@ -323,11 +323,14 @@ static enum ot_err segments_verify(struct verifying *v)
     return err;
 }
 
+/* A partition that nobody wrote to yet is a folder without files. */
 static bool is_partition(const struct names *names)
 {
     int64_t offset;
+    if (names->count == 0) return true;
     for (uint32_t i = 0; i < names->count; i++) {
-        if (name_is(names->leaves[i], "log", &offset) || strcmp(names->leaves[i], "leader-epoch-checkpoint") == 0) return true;
+        if (name_is(names->leaves[i], "log", &offset) || strcmp(names->leaves[i], "leader-epoch-checkpoint") == 0
+            || strcmp(names->leaves[i], "partition.metadata") == 0) return true;
     }
     return false;
 }

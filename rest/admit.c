@@ -81,7 +81,7 @@ static bool find_route(struct rest_call *call, const char *method)
     enum ot_err err = rest_route_find(asked, call->uri.segments, call->uri.segment_count, &call->route, call->params, allow);
     if (err == OT_OK) return true;
     if (err == OT_ERR_NOT_FOUND) {
-        rest_problem_http(call, "HTTP_NOT_FOUND", "nothing is served at this path");
+        rest_problem_http(call, "HTTP_NOT_FOUND", "nothing is served at this path; GET /v1 lists what is");
         return false;
     }
     rest_header(call, "Allow", allow);
@@ -158,7 +158,8 @@ static bool type_is_right(struct rest_call *call)
     if (call->body_kind == REST_BODY_NONE || rest_media_foreign_charset(type)) {
         rest_header(call, "Accept-Post", records ? "application/json, text/plain, application/octet-stream, application/x-ndjson" : "application/json");
         if (type == NULL) rest_problem_http(call, "HTTP_UNSUPPORTED_MEDIA_TYPE", "Content-Type is missing: application/json%s is taken here", records ? " among others" : "");
-        else rest_problem_http(call, "HTTP_UNSUPPORTED_MEDIA_TYPE", "Content-Type '%.80s' is not taken here", type);
+        else rest_problem_http(call, "HTTP_UNSUPPORTED_MEDIA_TYPE", "Content-Type '%.80s' is not taken here: send -H 'Content-Type: application/json'%s", type,
+            records ? ", or text/plain, application/octet-stream, application/x-ndjson" : "");
         return false;
     }
     if (encoding != NULL && strcasecmp(encoding, "identity") != 0) {

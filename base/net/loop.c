@@ -34,7 +34,8 @@ struct ot_loop {
     struct ot_timer_heap timers;
     struct loop_slot *slots;
     uint32_t slot_count, slot_free;
-    _Atomic int64_t waited_us;
+    _Atomic int64_t waited_us;             /* in waits that ended */
+    _Atomic int64_t waits_since_us;        /* 0: not in a wait now */
     _Atomic int64_t asked_us, asked_waited_us;
 };
 
@@ -143,8 +144,10 @@ static int loop_wait(struct ot_loop *loop, struct epoll_event *events)
         if (atomic_load_explicit(&loop->posted, memory_order_seq_cst) != NULL || atomic_load(&loop->stopping)) timeout_ms = 0;
     }
     const int64_t before_us = timeout_ms == 0 ? 0 : ot_clock_boot_us();
+    atomic_store_explicit(&loop->waits_since_us, before_us, memory_order_relaxed);
     const int count = epoll_wait(loop->epoll_fd, events, EVENTS_PER_TURN, timeout_ms);
     atomic_store_explicit(&loop->sleeping, false, memory_order_seq_cst);
+    atomic_store_explicit(&loop->waits_since_us, 0, memory_order_relaxed);
     if (timeout_ms != 0) atomic_fetch_add_explicit(&loop->waited_us, ot_clock_boot_us() - before_us, memory_order_relaxed);
     if (count < 0 && errno != EINTR) ot_log(OT_LOG_ERROR, "net", "epoll_failed", "loop=%s errno=%d", loop->name, errno);
     return count;
@@ -287,7 +290,9 @@ void ot_loop_fd_remove(struct ot_loop *loop, struct ot_loop_fd *fd)
 
 double ot_loop_busy_ratio(struct ot_loop *loop)
 {
-    const int64_t now_us = ot_clock_boot_us(), waited_us = atomic_load_explicit(&loop->waited_us, memory_order_relaxed);
+    const int64_t since_us = atomic_load_explicit(&loop->waits_since_us, memory_order_relaxed), now_us = ot_clock_boot_us();
+    /* a loop with nothing to do is in one long wait: that counts too. A wait that ends in between is counted twice at most once, and the ratio stays in 0..1 */
+    const int64_t waited_us = atomic_load_explicit(&loop->waited_us, memory_order_relaxed) + (since_us > 0 ? now_us - since_us : 0);
     const int64_t span_us = now_us - atomic_exchange(&loop->asked_us, now_us);
     const int64_t idle_us = waited_us - atomic_exchange(&loop->asked_waited_us, waited_us);
     if (span_us <= 0 || idle_us >= span_us) return 0;

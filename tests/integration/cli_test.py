@@ -488,4 +488,40 @@ def test_completion_in_bash(broker, topic):
 
 def test_version_and_man_page():
     assert re.fullmatch(rb"ottla \d+\.\d+\.\d+ .*\n", ottla(None, "version").out)
-    assert ottla(None, "man").out.startswith(b".TH OTTLA 1")
+    version = ottla(None, "version").out.split()[1]
+    assert ottla(None, "man").out.startswith(b'.TH OTTLA 1 "" "ottla ' + version + b'"')
+
+
+# ---- starting a server
+
+def refused(*words, status):
+    return ottla(None, "server", *words, status=status).err
+
+
+def test_a_second_server_on_the_same_data_is_refused_with_the_directory(own_broker):
+    broker = own_broker()
+    port, rest = harness.free_ports(2)
+    err = refused("--data", broker.data, "--set", f"listeners=PLAINTEXT://127.0.0.1:{port}", "--set", f"rest.listeners=http://127.0.0.1:{rest}", status=4)
+    assert f"another server uses the data in {broker.data}" in err and "try: ottla server --data" in err
+
+
+def test_a_taken_port_is_said_once_with_the_flag_that_changes_it(broker, tmp_path):
+    err = refused("--data", tmp_path / "data", "--set", f"listeners=PLAINTEXT://127.0.0.1:{broker.port}", status=1)
+    assert err.count("cannot listen on") == 1 and "try: ottla server --set listeners=" in err
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("pair,words", [
+    ("listeners=SSL://127.0.0.1:1", "SSL is not served yet"), ("listeners=SASL_PLAINTEXT://127.0.0.1:1", "SASL_PLAINTEXT is not served yet"),
+    ("listeners=nonsense", "listeners: "), ("rest.listeners=nonsense", "rest.listeners: "), ("listeners=", "listeners is empty"),
+    ("log.retention.hours=abc", "--set: Invalid value abc for configuration log.retention.hours"), ("log.retention.hour=3", "did you mean log.retention.hours?")])
+def test_check_finds_what_would_stop_a_start(pair, words):
+    assert words in refused("--check", "--set", pair, status=2)
+
+
+def test_a_partition_without_records_verifies(own_broker, name):
+    broker = own_broker()
+    ottla(broker, "topic", "create", name, "--partitions", 2)
+    broker.stop()
+    ran = ottla(None, "log", "verify", broker.data)
+    assert ran.err.count(": ok: ") == 2, ran.err

@@ -62,6 +62,21 @@ def test_metrics_count_what_clients_do(broker, admin, topic):
     assert float(until(counted, 10, "the topic's counter")[0].rsplit(" ", 1)[1]) == 3
 
 
+def test_metrics_tell_of_the_cluster_and_of_an_idle_server(own_broker, name):
+    broker = own_broker()
+    if not getattr(broker, "rest", None) or not harness.HAS_REST:
+        pytest.skip("no REST here")
+    curl(broker, "/v1/topics", data={"name": name, "partitions": 3}, status=201)
+
+    def read():
+        text = harness.http(broker.rest + "/metrics")[2].decode()
+        return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if not line.startswith("#")}
+    got = read()
+    assert got["ottla_cluster_topics"] == 1 and got["ottla_cluster_partitions"] == 3 and got["ottla_cluster_offline_partitions"] == 0
+    assert got['ottla_cluster_brokers{state="alive"}'] == 1 and got["ottla_controller_active"] == 1 and got["ottla_metadata_offset"] > 0
+    until(lambda: read()["ottla_handler_busy_ratio"] < 0.5, 10, "loops without work that are not busy")
+
+
 def test_our_own_producer_and_consumer(broker, admin, name):
     ottla(broker, "topic", "create", name, "--partitions", 1)
     ottla(broker, "produce", name, data=b"one\ntwo\nthree\n")

@@ -111,7 +111,7 @@ static void histogram_buckets_are_cumulative_and_end_with_the_count(void **state
     has_line(text, "ottla_request_duration_seconds_bucket{api=\"Produce\",le=\"100\"} 3");
     has_line(text, "ottla_request_duration_seconds_bucket{api=\"Produce\",le=\"+Inf\"} 4");
     has_line(text, "ottla_request_duration_seconds_count{api=\"Produce\"} 4");
-    has_line(text, "ottla_request_duration_seconds_sum{api=\"Produce\"} 5000.0015199999998");
+    has_line(text, "ottla_request_duration_seconds_sum{api=\"Produce\"} 5000.00152");
 }
 
 static void at_the_cap_the_rest_gathers_under_other(void **state)
