@@ -131,7 +131,7 @@ STAGES = [
     unit("release", "check", 120),
     Stage("vectors", "check", 120, lambda: [program("vectors_run", "release"), "tests/golden/vectors"], count_plain,
           need_program("vectors_run", "release"), ("build-release",)),
-    sim("sim-release", "release", 4000, limit_s=200),
+    sim("sim-release", "release", 2000, limit_s=180),
     Stage("sim-meta", "test", 90, lambda: [program("ottla_sim_meta", "release"), "--seeds", "500"], count_exit,
           need_program("ottla_sim_meta", "release"), ("build-release",)),
     Stage("sim-rest", "test", 120, ["ctest", "--test-dir", "build/release", "-L", "sim", "-E", "seeds", "-j", str(JOBS),
