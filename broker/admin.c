@@ -217,6 +217,10 @@ static bool build_change(struct work *work, const struct broker_view *view, uint
     } else if ((op == BROKER_CONFIG_APPEND || op == BROKER_CONFIG_SUBTRACT) && !compute_list(work, view, entry, op == BROKER_CONFIG_APPEND, &value)) {
         return false;
     }
+    if (item->kind == BROKER_ALTER_BROKER_CONFIG && item->broker_id != -1 && !value.null && ot_str_equal(entry->name, ot_str_of("min.insync.replicas"))) {
+        /* it is a fact of the partition, which no single broker may see otherwise than the coordinator does; Kafka refuses it too */
+        return refuse(item, OT_ERR_INVALID_CONFIG, "min.insync.replicas is set for topics or as the cluster's default, not for one broker");
+    }
     work->changes[at] = (struct coord_config_change){ entry->name, value };
     return value.null || check_config(work, entry, value);     /* what is not set may be removed, whatever it is */
 }

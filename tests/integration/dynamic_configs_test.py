@@ -72,9 +72,11 @@ def test_max_message_bytes(server, scope, name):
     both(server, lambda: [refusal(server, name, b"x" * 2000), refusal(server, name, b"x" * 100)] == ["MESSAGE_TOO_LARGE", "NONE"] or pytest.fail("not bounded"))
 
 
-def test_min_insync_replicas(server, scope, name):
+@pytest.mark.parametrize("kind", [TOPIC, BROKER])
+def test_min_insync_replicas(server, name, kind):
     """More than there are replicas counts as their number, as in Kafka; what it does with several is for tests with several brokers."""
-    scope("min.insync.replicas", "min.insync.replicas", "2")
+    server.admin.create(name)
+    server.set(kind, name if kind == TOPIC else "", min_insync_replicas="2")
 
     def check():
         assert config(server.admin, TOPIC, name, "min.insync.replicas")[0] == "2"
