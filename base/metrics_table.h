@@ -1,5 +1,5 @@
-/* Every metric, one row each: the exposition, the JSON names, the reference in the docs and the handles in code come from here. A row exists
- * once something feeds it. Names are Prometheus': base units, _total for counters. SECONDS of counters and histograms are
+/* Every metric, one row each: the exposition, the JSON names, the reference in the docs and the handles in code come from here. A row that
+ * nothing has fed is not shown. Names are Prometheus': base units, _total for counters. SECONDS of counters and histograms are
  * counted in microseconds and shown in seconds; gauges are set in the unit they show.
  *
  *    name (exposed as ottla_name, process_* as it is)  type       unit     labels                  help */

@@ -37,6 +37,7 @@ static void retain(struct broker_partition *partition, int64_t wall_ms)
         pthread_mutex_unlock(&partition->mutex);
     }
     if (retained.segments == 0) return;
+    broker_metrics_segments_deleted(partition->core, "retention", retained.segments);
     ot_log(OT_LOG_INFO, "log", "retention", "topic=%s partition=%d segments=%u bytes=%llu log_start_offset=%lld", partition->topic->name, partition->index,
         retained.segments, (unsigned long long)retained.bytes, (long long)retained.log_start_offset);
     struct broker_produce_part *done = NULL;

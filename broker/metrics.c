@@ -42,6 +42,15 @@ void broker_metrics_rejected(struct broker_core *core, const char *topic, const 
     ot_series_release(core->metrics, series);
 }
 
+void broker_metrics_segments_deleted(struct broker_core *core, const char *reason, uint32_t count)
+{
+    const char *labels[] = { reason };
+    if (core->metrics == NULL) return;
+    struct ot_series *series = ot_series_get(core->metrics, OT_METRIC_log_segments_deleted_total, labels);
+    ot_series_add(series, count);
+    ot_series_release(core->metrics, series);
+}
+
 static void set(struct ot_metrics *metrics, enum ot_metric metric, double value)
 {
     struct ot_series *series = ot_series_get(metrics, metric, NULL);
