@@ -89,7 +89,7 @@ struct broker_partition {
     struct eng_log *log;                       /* set once, before stage OPEN is published */
     pthread_mutex_t mutex;
     _Atomic int stage;
-    bool is_leader, opening_busy, roll_asked, lane_closed, lane_busy, flush_busy, flush_again, keeper_busy, retiring, retired;
+    bool is_leader, opening_busy, roll_asked, lane_closed, lane_busy, flush_busy, flush_again, flush_owed, keeper_busy, retiring, retired;
     int32_t leader_id, leader_epoch, partition_epoch, min_isr, isr_count, replica_count;
     uint32_t store_dir;
     _Atomic int64_t high_watermark, last_stable_offset;

@@ -36,11 +36,13 @@ void broker_flush_run(struct ot_task *task)
     pthread_mutex_lock(&partition->mutex);
     bool again = err == OT_OK && partition->flush_again && eng_log_flushed_end(partition->log) < eng_log_end_offset(partition->log);
     if (!again) partition->flush_busy = false;
+    if (err == OT_ERR_NO_SPACE) partition->flush_owed = true;      /* asked for again each second */
     if (err == OT_OK && atomic_load(&partition->stage) == BROKER_PARTITION_OPEN) broker_partition_advance(partition, &done);
     if (!again && !partition->flush_busy) broker_partition_settle_end(partition);
     pthread_mutex_unlock(&partition->mutex);
     broker_parts_complete(done);
-    if (err != OT_OK && err != OT_ERR_CLOSED) eng_store_fail_dir(core->store, partition->store_dir, err, "flush");
+    if (err == OT_ERR_NO_SPACE) eng_store_reserve_release(core->store, partition->store_dir);
+    else if (err != OT_OK && err != OT_ERR_CLOSED) eng_store_fail_dir(core->store, partition->store_dir, err, "flush");
     if (again) {
         ot_exec_post(core->flush_exec, &partition->flush_task);
         return;

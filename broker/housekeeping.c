@@ -55,6 +55,10 @@ static void keep_one(struct broker_partition *partition, int64_t now_us, int64_t
     if (retention) retain(partition, wall_ms);
     pthread_mutex_lock(&partition->mutex);
     if (expiry) (void)eng_producers_expire(eng_log_producers(partition->log), wall_ms);
+    if (partition->flush_owed) {
+        partition->flush_owed = false;
+        broker_flush_ask(partition);
+    }
     if (partition->unflushed_since_us != 0 && (now_us - partition->unflushed_since_us) / 1000 >= config->flush_ms) broker_flush_ask(partition);
     pthread_mutex_unlock(&partition->mutex);
     leave(partition);

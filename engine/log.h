@@ -112,7 +112,8 @@ OT_MUST_CHECK enum ot_err eng_log_start_at(struct eng_log *log, int64_t offset);
 /* ---- housekeepers ---- */
 
 /* Sync what was appended up to now, oldest file first, a new segment also its directory; then flushed_end moves there (unless a truncation
- * overtook it). A failure is final: the log is read-only and the store directory must go offline. */
+ * overtook it). NO_SPACE: flushed_end stands and the next round tries again. Any other failure is final: the log is read-only and the store directory must go
+ * offline. */
 OT_MUST_CHECK enum ot_err eng_log_flush(struct eng_log *log, int64_t *flushed_end_out);
 struct eng_retained {
     uint32_t segments;

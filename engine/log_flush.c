@@ -12,7 +12,7 @@ static enum ot_err sync_file(struct eng_log *log, struct eng_segment *seg, enum 
     atomic_store_explicit(&eng_segment_file(seg, which)->dirty, false, memory_order_relaxed);
     err = log->io->ops->fdatasync(log->io, fd);
     eng_segment_release(seg, which);
-    return err;
+    return err == OT_ERR_NO_SPACE ? OT_ERR_IO : err;       /* late allocation: the pages are lost like those of any failed sync */
 }
 
 /* The folder's own names: in its parent, and what lies in it. */
@@ -23,9 +23,10 @@ static enum ot_err sync_names(struct eng_log *log)
     pthread_mutex_unlock(&log->lock);
     enum ot_err err = OT_OK;
     if (metadata) err = eng_partition_metadata_write(log->io, log->dir_path, &log->topic_id, true);
-    if (err == OT_OK) err = log->io->ops->sync_dir(log->io, log->dir_path);
-    if (err == OT_OK && folder) err = log->io->ops->sync_dir(log->io, eng_store_dir_path(log->store, log->store_dir));
     if (err != OT_OK) return err;
+    err = log->io->ops->sync_dir(log->io, log->dir_path);
+    if (err == OT_OK && folder) err = log->io->ops->sync_dir(log->io, eng_store_dir_path(log->store, log->store_dir));
+    if (err != OT_OK) return err == OT_ERR_NO_SPACE ? OT_ERR_IO : err;
     pthread_mutex_lock(&log->lock);
     log->metadata_unsynced = log->dir_unsynced = false;
     pthread_mutex_unlock(&log->lock);
@@ -65,7 +66,14 @@ static enum ot_err sync_segment(struct eng_log *log, const struct dirty *dirty)
         if (err == OT_OK) err = sync_file(log, dirty->seg, ENG_SEGMENT_TIME);
         if (err == OT_ERR_NOT_FOUND) err = OT_OK;      /* an index that was given up */
     }
-    if (err == OT_OK && (dirty->name || dirty->txn)) err = sync_names(log);
+    if (err == OT_OK && (dirty->name || dirty->txn)) {
+        err = sync_names(log);
+        if (err == OT_ERR_NO_SPACE) {          /* partition.metadata finds no room: what was synced stays so, the names are for the next round */
+            pthread_mutex_lock(&log->lock);
+            dirty->seg->name_unsynced = true;
+            pthread_mutex_unlock(&log->lock);
+        }
+    }
     return err == OT_ERR_CANCELLED ? OT_OK : err;      /* retired meanwhile: nothing of it is left to keep */
 }
 
@@ -83,6 +91,7 @@ static enum ot_err flush(struct eng_log *log, bool whole, int64_t *flushed_end_o
         err = sync_segment(log, &dirty);
         eng_segment_unref(dirty.seg);
     }
+    if (err == OT_ERR_NO_SPACE) return err;    /* no sync failed: see sync_segment */
     if (err != OT_OK) {
         atomic_store(&log->full_at_open, false);       /* its pages are not asked for again */
         eng_log_give_up(log, err, "flush");

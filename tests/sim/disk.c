@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+enum sim_mutation sim_mutation;
+
 #define BLOCK 4096u
 #define SECTOR 512u
 #define INODE_BYTES_MAX (48u << 20)        /* address space per file; touched only as far as used */
@@ -203,14 +205,16 @@ static enum ot_err sim_pwritev(struct ot_io *io, int fd, const struct iovec *iov
     for (int i = 0; i < iov_count; i++) total += iov[i].iov_len;
     if (!power(disk) || chance(disk, disk->faults.write_error)) return OT_ERR_IO;
     OT_ASSERT(disk->handles[fd].writable);
-    inode->short_written = false;
-    if (chance(disk, disk->faults.short_write) && total > 1) inode->short_written = true, total = 1 + ot_rng_below(&disk->rng, total - 1);
+    size_t asked = total;
+    if (chance(disk, disk->faults.short_write) && total > 1) total = 1 + ot_rng_below(&disk->rng, total - 1);
     OT_ASSERT(pos + total <= INODE_BYTES_MAX);
     if (!room(disk, inode, pos + total)) {
         uint64_t fits = total;                             /* a full disk takes what fits, by blocks */
-        while (fits > 0 && !room(disk, inode, pos + fits)) fits = fits > BLOCK ? fits - BLOCK : 0;
+        while (fits > 0 && !room(disk, inode, pos + fits)) {
+            uint64_t end = (pos + fits - 1) / BLOCK * BLOCK;
+            fits = end > pos ? end - pos : 0;
+        }
         if (fits == 0) return OT_ERR_NO_SPACE;
-        inode->short_written = true;
         total = fits;
     }
     for (int i = 0; i < iov_count && done < total; i++) {
@@ -220,6 +224,7 @@ static enum ot_err sim_pwritev(struct ot_io *io, int fd, const struct iovec *iov
     }
     inode->seen_bytes = OT_MAX(inode->seen_bytes, pos + done);
     inode->modified_ms = disk->wall_ms;
+    inode->short_written = done < asked;       /* and stays so if the rest finds no room */
     *written_out = done;
     return OT_OK;
 }

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum sim_mutation sim_mutation;                /* the disk asks for it */
 
 #define DIR_PATH "/data/__ottla_meta"
 enum { ASKS = 6, NAMES = 40, HISTORY = 4096 };

@@ -4,8 +4,6 @@
 #include "engine/store.h"
 #include <string.h>
 
-enum sim_mutation sim_mutation;
-
 static const char *const names[SIM_BUG_COUNT] = {
     [SIM_BUG_NONE] = "none", [SIM_BUG_NO_DIR_SYNC] = "no-dir-sync", [SIM_BUG_ACK_BEFORE_FLUSH] = "ack-before-flush", [SIM_BUG_NO_CUT_BACK] = "no-cut-back",
     [SIM_BUG_REUSED_OFFSET] = "reused-offset", [SIM_BUG_PHANTOM_SEQUENCE] = "phantom-sequence", [SIM_BUG_NO_EPOCH_SYNC] = "no-epoch-sync",

@@ -1,4 +1,4 @@
-#include "sched.h"
+#include "sim_sched.h"
 #include <stdlib.h>
 
 #define EXECS_MAX 16

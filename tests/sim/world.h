@@ -5,7 +5,7 @@
 #include "broker/core.h"
 #include "disk.h"
 #include "run.h"
-#include "sched.h"
+#include "sim_sched.h"
 
 #define SIM_PARTITIONS 3
 #define SIM_PRODUCERS 6
@@ -65,7 +65,6 @@ struct sim_world {
     struct sim_producer producers[SIM_PRODUCERS];
     struct sim_reader readers[SIM_READERS];
     int64_t waits[SIM_WAITS_MAX];      /* when each open fetch has to be answered; 0: free */
-    struct { uint32_t generation, opens; bool there, removed_late; } chaos;    /* the topic that comes and goes */
     int64_t retention_ms, retention_bytes;
     int broken_dir;                    /* -1: none */
     uint32_t calls_open, opens_pending;
@@ -101,13 +100,12 @@ void sim_client_configure(struct sim_world *world);            /* durability cla
 void sim_client_fetch(struct sim_world *world);                /* one partition, no session */
 void sim_client_poll(struct sim_world *world);                 /* all partitions, by session */
 void sim_client_delete_records(struct sim_world *world);
-/* chaos.c: a topic that is removed and made anew under the same name while calls are open */
-void sim_chaos_act(struct sim_world *world);
-void sim_chaos_reopen(struct sim_world *world);                /* at a start: what was there comes back, what was deleted is deleted again */
 /* content.c */
 /* The client's batch that is stored here; checks CRC, records and keys. 0: a marker. */
 uint32_t sim_content_check(struct sim_world *world, struct eng_decode *decode, int partition, const uint8_t *data, const struct eng_batch_info *info);
 size_t sim_content_read(struct sim_world *world, const struct eng_read_result *result, uint8_t *data, size_t cap);   /* 0: the disk failed */
+/* engine_mode.c: one log without a broker, for what only a follower does: truncation, starting anew at an offset */
+void sim_engine_run(struct sim_world *world);
 /* verify.c: the log against what was promised. crashed: 0 no crash, 1 process, 2 machine since the last verify */
 void sim_verify(struct sim_world *world, int crashed);
 

@@ -1,0 +1,309 @@
+/* Fetch: long polls, size limits, sessions, and everything that can end one. */
+#include "core_fixture.h"
+
+static void open_two(struct core_fixture *f)
+{
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    fixture_apply(f, "t", 7, 1, 1, 1, 1, "replicated");
+    run(f);
+}
+
+static void put(struct core_fixture *f, int32_t partition, uint32_t bytes)
+{
+    struct produce_call call;
+    produce(f, &call, partition, 1, -1, 0, bytes);
+    run(f);
+    assert_int_equal(call.part.error, OT_OK);
+}
+
+static void a_long_poll_wakes_when_records_come(void **state)
+{
+    struct core_fixture *f = *state;
+    struct fetch_call call;
+    open_two(f);
+    fetch_begin(f, &call, 0, -1);
+    fetch_add(&call, "t", 0, 0);
+    fetch_add(&call, "t", 1, 0);
+    broker_fetch(f->broker, &call.fetch);
+    run(f);
+    assert_false(call.done);
+    put(f, 1, 10);
+    assert_true(call.done);
+    assert_int_equal(call.fetch.row_count, 2);
+    assert_true(call.fetch.rows[1].read.bytes > 0);
+    assert_int_equal(call.fetch.rows[1].high_watermark, 1);
+    fetch_end(&call);
+    assert_null(fixture_partition(f, 0)->fetch_nodes);
+}
+
+static void it_waits_for_min_bytes_and_no_longer_than_max_wait(void **state)
+{
+    struct core_fixture *f = *state;
+    struct fetch_call call;
+    open_two(f);
+    fetch_begin(f, &call, 0, -1);
+    call.fetch.min_bytes = 100000;
+    fetch_add(&call, "t", 0, 0);
+    broker_fetch(f->broker, &call.fetch);
+    put(f, 0, 10);
+    pass_ms(f, 499);
+    assert_false(call.done);
+    pass_ms(f, 2);
+    assert_true(call.done);
+    assert_true(call.fetch.rows[0].read.bytes > 0);           /* what there is */
+    fetch_end(&call);
+}
+
+static void it_can_be_cancelled_while_it_waits_and_while_it_reads(void **state)
+{
+    struct core_fixture *f = *state;
+    struct fetch_call parked, woken;
+    open_two(f);
+    fetch_begin(f, &parked, 0, -1);
+    fetch_add(&parked, "t", 0, 0);
+    broker_fetch(f->broker, &parked.fetch);
+    broker_fetch_cancel(&parked.fetch);
+    assert_false(parked.done);
+    run(f);
+    fetch_end(&parked);
+    fetch_begin(f, &woken, 0, -1);
+    fetch_add(&woken, "t", 0, 0);
+    woken.fetch.min_bytes = 100000;
+    broker_fetch(f->broker, &woken.fetch);
+    struct produce_call call;
+    produce(f, &call, 0, 1, -1, 0, 10);
+    run_only(f, f->io);                        /* the wake-up is posted, not run */
+    broker_fetch_cancel(&woken.fetch);
+    run(f);
+    fetch_end(&woken);
+    assert_null(fixture_partition(f, 0)->fetch_nodes);
+}
+
+static void unknown_names_ids_and_offsets_are_answered_at_once(void **state)
+{
+    struct core_fixture *f = *state;
+    struct fetch_call call;
+    open_two(f);
+    fetch_begin(f, &call, 0, -1);
+    fetch_add(&call, "nothing", 0, 0);
+    fetch_add(&call, "t", 9, 0);
+    fetch_add(&call, "t", 0, 5);
+    fetch_add(&call, "t", 0, 0);
+    call.asks[3].topic = (struct ot_str){ .null = true };
+    call.asks[3].topic_id = fixture_id(77);
+    broker_fetch(f->broker, &call.fetch);
+    run(f);
+    assert_true(call.done);
+    assert_int_equal(call.fetch.rows[0].error, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+    assert_int_equal(call.fetch.rows[1].error, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+    assert_int_equal(call.fetch.rows[2].error, OT_ERR_OFFSET_OUT_OF_RANGE);
+    assert_int_equal(call.fetch.rows[3].error, OT_ERR_UNKNOWN_TOPIC_ID);
+    fetch_end(&call);
+}
+
+static void a_stale_leader_epoch_is_fenced_with_the_leader_named(void **state)
+{
+    struct core_fixture *f = *state;
+    struct fetch_call call;
+    fixture_apply(f, "t", 7, 0, 1, 1, 5, "replicated");
+    run(f);
+    fetch_begin(f, &call, 0, -1);
+    fetch_add(&call, "t", 0, 0);
+    call.asks[0].leader_epoch = 4;
+    broker_fetch(f->broker, &call.fetch);
+    run(f);
+    assert_int_equal(call.fetch.rows[0].error, OT_ERR_FENCED_LEADER_EPOCH);
+    assert_int_equal(call.fetch.rows[0].leader_epoch, 5);
+    fetch_end(&call);
+}
+
+static void a_session_tells_changes_only_and_counts_its_epochs(void **state)
+{
+    struct core_fixture *f = *state;
+    struct fetch_call full, quiet, news, stale;
+    open_two(f);
+    fetch_begin(f, &full, 0, 0);
+    full.fetch.max_wait_ms = 0;
+    fetch_add(&full, "t", 0, 0);
+    fetch_add(&full, "t", 1, 0);
+    broker_fetch(f->broker, &full.fetch);
+    run(f);
+    int32_t id = full.fetch.session_id_out;
+    assert_int_not_equal(id, 0);
+    assert_int_equal(full.fetch.row_count, 2);
+    fetch_end(&full);
+    fetch_begin(f, &quiet, id, 1);
+    quiet.fetch.max_wait_ms = 0;
+    broker_fetch(f->broker, &quiet.fetch);
+    run(f);
+    assert_int_equal(quiet.fetch.error, OT_OK);
+    assert_int_equal(quiet.fetch.row_count, 0);
+    fetch_end(&quiet);
+    fetch_begin(f, &news, id, 2);
+    broker_fetch(f->broker, &news.fetch);
+    run(f);
+    assert_false(news.done);
+    put(f, 1, 10);
+    assert_true(news.done);
+    assert_int_equal(news.fetch.row_count, 1);
+    assert_int_equal(news.fetch.rows[0].partition, 1);
+    fetch_end(&news);
+    fetch_begin(f, &stale, id, 2);
+    broker_fetch(f->broker, &stale.fetch);
+    run(f);
+    assert_int_equal(stale.fetch.error, OT_ERR_INVALID_FETCH_SESSION_EPOCH);
+    fetch_end(&stale);
+}
+
+static void two_requests_of_one_session_at_a_time_are_one_too_many(void **state)
+{
+    struct core_fixture *f = *state;
+    struct fetch_call first, poll, second, unknown;
+    open_two(f);
+    fetch_begin(f, &first, 0, 0);
+    first.fetch.max_wait_ms = 0;
+    fetch_add(&first, "t", 0, 0);
+    broker_fetch(f->broker, &first.fetch);
+    run(f);
+    int32_t id = first.fetch.session_id_out;
+    fetch_end(&first);
+    fetch_begin(f, &poll, id, 1);
+    broker_fetch(f->broker, &poll.fetch);
+    fetch_begin(f, &second, id, 2);
+    broker_fetch(f->broker, &second.fetch);
+    run(f);
+    assert_true(second.done);
+    assert_false(poll.done);
+    assert_int_equal(second.fetch.error, OT_ERR_INVALID_FETCH_SESSION_EPOCH);
+    fetch_end(&second);
+    pass_ms(f, 600);
+    fetch_end(&poll);
+    fetch_begin(f, &unknown, id == 1 ? 2 : 1, 1);
+    broker_fetch(f->broker, &unknown.fetch);
+    run(f);
+    assert_int_equal(unknown.fetch.error, OT_ERR_FETCH_SESSION_ID_NOT_FOUND);
+    fetch_end(&unknown);
+}
+
+static int32_t session_of(struct core_fixture *f, const char *client)
+{
+    struct fetch_call call;
+    fetch_begin(f, &call, 0, 0);
+    call.fetch.max_wait_ms = 0;
+    call.fetch.client.client_id = ot_str_of(client);
+    fetch_add(&call, "t", 0, 0);
+    broker_fetch(f->broker, &call.fetch);
+    run(f);
+    int32_t id = call.fetch.session_id_out;
+    fetch_end(&call);
+    return id;
+}
+
+static void a_full_cache_gives_up_the_idle_ones_and_a_leaky_client_harms_nobody(void **state)
+{
+    struct core_fixture *f = *state;
+    fixture_set(f, "max.incremental.fetch.session.cache.slots", "2");
+    open_two(f);
+    assert_int_not_equal(session_of(f, "good"), 0);
+    assert_int_not_equal(session_of(f, "leaky"), 0);
+    assert_int_equal(session_of(f, "leaky"), 0);              /* its share is used up and nobody is idle long enough */
+    assert_int_equal(session_of(f, "third"), 0);
+    pass_ms(f, 121000);
+    assert_int_not_equal(session_of(f, "third"), 0);          /* the one that was idle longest went */
+}
+
+static void no_partition_starves_behind_one_that_fills_every_answer(void **state)
+{
+    struct core_fixture *f = *state;
+    struct fetch_call call;
+    int64_t offsets[2] = { 0, 0 };
+    int32_t id = 0, epoch = 0;
+    open_two(f);
+    for (int i = 0; i < 10; i++) put(f, 0, 5000);
+    put(f, 1, 10);
+    for (int round = 0; round < 4; round++) {
+        fetch_begin(f, &call, id, epoch);
+        call.fetch.max_bytes = 4000;
+        fetch_add(&call, "t", 0, offsets[0]);
+        fetch_add(&call, "t", 1, offsets[1]);
+        broker_fetch(f->broker, &call.fetch);
+        run(f);
+        for (uint32_t i = 0; i < call.fetch.row_count; i++)
+            if (call.fetch.rows[i].read.bytes > 0) offsets[call.fetch.rows[i].partition]++;
+        id = call.fetch.session_id_out;
+        epoch++;
+        fetch_end(&call);
+    }
+    assert_int_equal(offsets[1], 1);
+}
+
+static void a_topic_made_anew_is_read_from_its_own_start(void **state)
+{
+    struct core_fixture *f = *state;
+    struct fetch_call waits, by_id, by_name;
+    struct ot_uuid old = fixture_id(7);
+    open_two(f);
+    put(f, 0, 10);
+    fetch_begin(f, &waits, 0, -1);
+    fetch_add(&waits, "t", 0, 1);
+    broker_fetch(f->broker, &waits.fetch);
+    run(f);
+    broker_topic_remove(f->broker, &old);
+    run(f);
+    assert_true(waits.done);
+    assert_int_equal(waits.fetch.rows[0].error, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+    fetch_end(&waits);
+    fixture_apply(f, "t", 8, 0, 1, 1, 1, "replicated");
+    run(f);
+    fetch_begin(f, &by_id, 0, -1);
+    fetch_add(&by_id, "t", 0, 0);
+    by_id.asks[0].topic = (struct ot_str){ .null = true };
+    by_id.asks[0].topic_id = old;
+    broker_fetch(f->broker, &by_id.fetch);
+    fetch_begin(f, &by_name, 0, -1);
+    by_name.fetch.max_wait_ms = 0;
+    fetch_add(&by_name, "t", 0, 0);
+    broker_fetch(f->broker, &by_name.fetch);
+    run(f);
+    assert_int_equal(by_id.fetch.rows[0].error, OT_ERR_UNKNOWN_TOPIC_ID);
+    assert_int_equal(by_name.fetch.rows[0].error, OT_OK);
+    assert_int_equal(by_name.fetch.rows[0].high_watermark, 0);
+    fetch_end(&by_id);
+    fetch_end(&by_name);
+}
+
+static void a_write_that_moves_nothing_wakes_nobody(void **state)
+{
+    struct core_fixture *f = *state;
+    struct fetch_call call;
+    struct produce_call write;
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "fsync");
+    run(f);
+    fetch_begin(f, &call, 0, -1);
+    fetch_add(&call, "t", 0, 0);
+    broker_fetch(f->broker, &call.fetch);
+    produce(f, &write, 0, 1, -1, 0, 10);
+    run_only(f, f->io);
+    assert_non_null(atomic_load(&call.fetch.set->parked));    /* written, not flushed: the high watermark stands */
+    run(f);
+    fetch_end(&call);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_long_poll_wakes_when_records_come),
+        TEST(it_waits_for_min_bytes_and_no_longer_than_max_wait),
+        TEST(it_can_be_cancelled_while_it_waits_and_while_it_reads),
+        TEST(unknown_names_ids_and_offsets_are_answered_at_once),
+        TEST(a_stale_leader_epoch_is_fenced_with_the_leader_named),
+        TEST(a_session_tells_changes_only_and_counts_its_epochs),
+        TEST(two_requests_of_one_session_at_a_time_are_one_too_many),
+        TEST(a_full_cache_gives_up_the_idle_ones_and_a_leaky_client_harms_nobody),
+        TEST(no_partition_starves_behind_one_that_fills_every_answer),
+        TEST(a_topic_made_anew_is_read_from_its_own_start),
+        TEST(a_write_that_moves_nothing_wakes_nobody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,302 @@
+/* The append lane: order, duplicates, failures in the middle, and what each kind of acknowledgement waits for. */
+#include "core_fixture.h"
+
+static void batches_lie_in_the_order_in_which_they_came(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call calls[20];
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    run(f);
+    for (int i = 0; i < 20; i++) produce(f, &calls[i], 0, 1, -1, 0, 100);
+    run(f);
+    for (int i = 0; i < 20; i++) {
+        assert_true(calls[i].done);
+        assert_int_equal(calls[i].part.error, OT_OK);
+        assert_int_equal(calls[i].part.base_offset, i);
+    }
+    assert_int_equal(eng_log_end_offset(fixture_partition(f, 0)->log), 20);
+}
+
+static void acks_all_waits_for_the_disk_in_a_class_that_syncs_and_acks_1_does_not(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call all, one;
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "fsync");
+    run(f);
+    produce(f, &all, 0, -1, -1, 0, 10);
+    produce(f, &one, 0, 1, -1, 0, 10);
+    run_only(f, f->io);
+    run_only(f, f->home);
+    assert_true(one.done);
+    assert_false(all.done);
+    assert_int_equal(atomic_load(&fixture_partition(f, 0)->high_watermark), 0);
+    run_only(f, f->flush);
+    run_only(f, f->home);
+    assert_true(all.done);
+    assert_int_equal(all.part.error, OT_OK);
+    assert_int_equal(atomic_load(&fixture_partition(f, 0)->high_watermark), 2);
+}
+
+static void acks_0_and_acks_all_of_class_replicated_need_no_flush(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call all, none;
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    run(f);
+    produce(f, &all, 0, -1, -1, 0, 10);
+    produce(f, &none, 0, 0, -1, 0, 10);
+    run_only(f, f->io);
+    run_only(f, f->home);
+    assert_true(all.done && none.done);
+    assert_int_equal(eng_log_flushed_end(fixture_partition(f, 0)->log), 0);
+}
+
+static void a_repeated_batch_waits_for_what_its_original_waits_for(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call first, again, late;
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "fsync");
+    run(f);
+    produce(f, &first, 0, -1, 50, 0, 10);
+    produce(f, &again, 0, -1, 50, 0, 10);      /* while the first is queued */
+    run_only(f, f->io);
+    produce(f, &late, 0, -1, 50, 0, 10);       /* while it is written and not flushed */
+    run_only(f, f->home);
+    assert_false(first.done || again.done || late.done);
+    run(f);
+    assert_true(first.done && again.done && late.done);
+    assert_int_equal(first.part.base_offset, 0);
+    assert_int_equal(again.part.base_offset, 0);
+    assert_int_equal(late.part.base_offset, 0);
+    assert_int_equal(eng_log_end_offset(fixture_partition(f, 0)->log), 1);
+}
+
+static void a_duplicate_with_acks_1_of_a_queued_batch_waits_for_the_write(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call first, again;
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "fsync");
+    run(f);
+    produce(f, &first, 0, -1, 50, 0, 10);
+    produce(f, &again, 0, 1, 50, 0, 10);
+    run_only(f, f->home);
+    assert_false(again.done);
+    run_only(f, f->io);
+    run_only(f, f->home);
+    assert_true(again.done);                   /* the write is enough for it, the original still waits for the disk */
+    assert_false(first.done);
+    run(f);
+    assert_int_equal(fixture_partition(f, 0)->wait_log_ends, 0);
+}
+
+static void a_write_that_does_not_fit_fails_its_batch_and_those_behind_and_leaves_no_gap(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call calls[6], after;
+    struct sim_faults full = { 0 }, none = { 0 };
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    run(f);
+    produce(f, &calls[0], 0, 1, 50, 0, 100);
+    run(f);
+    full.capacity_bytes = sim_disk_used_bytes(f->disk) + 20000;
+    sim_disk_faults(f->disk, &full);
+    for (int i = 1; i < 6; i++) produce(f, &calls[i], 0, 1, 50, i, 9000);
+    run(f);
+    int64_t end = eng_log_end_offset(fixture_partition(f, 0)->log);
+    assert_in_range(end, 1, 5);
+    for (int i = 1; i < 6; i++) {
+        assert_true(calls[i].done);
+        assert_int_equal(calls[i].part.error, i < end ? OT_OK : OT_ERR_NO_SPACE);
+        assert_int_equal(calls[i].part.base_offset, i < end ? i : -1);
+    }
+    assert_int_equal(fixture_partition(f, 0)->reserved_end, end);
+    sim_disk_faults(f->disk, &none);
+    broker_space_check(&f->broker->core);
+    produce(f, &after, 0, 1, 50, (int32_t)end, 100);       /* the sequence that failed is the next one: nothing of it was remembered */
+    run(f);
+    assert_int_equal(after.part.error, OT_OK);
+    assert_int_equal(after.part.base_offset, end);
+}
+
+static void too_few_in_sync_replicas_refuse_acks_all_before_anything_is_written(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call all, one;
+    fixture_apply(f, "t", 7, 0, 1, 2, 1, "fsync");
+    run(f);
+    produce(f, &all, 0, -1, -1, 0, 10);
+    run(f);
+    assert_int_equal(all.part.error, OT_ERR_NOT_ENOUGH_REPLICAS);
+    assert_int_equal(eng_log_end_offset(fixture_partition(f, 0)->log), 0);
+    produce(f, &one, 0, 1, -1, 0, 10);
+    run(f);
+    assert_int_equal(one.part.error, OT_OK);
+}
+
+static void a_produce_that_nobody_commits_times_out(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call call;
+    fixture_apply(f, "t", 7, 0, 2, 1, 1, "replicated");       /* a second member that never fetches */
+    run(f);
+    produce(f, &call, 0, -1, -1, 0, 10);
+    run(f);
+    pass_ms(f, 4900);
+    assert_false(call.done);
+    pass_ms(f, 200);
+    assert_true(call.done);
+    assert_int_equal(call.part.error, OT_ERR_REQUEST_TIMED_OUT);
+    assert_null(fixture_partition(f, 0)->wait_first);
+}
+
+static void losing_leadership_fails_who_waits_and_who_comes(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call waits, comes;
+    fixture_apply(f, "t", 7, 0, 2, 1, 1, "replicated");
+    run(f);
+    produce(f, &waits, 0, -1, -1, 0, 10);
+    run(f);
+    fixture_apply(f, "t", 7, 0, 2, 1, -2, "replicated");
+    run(f);
+    assert_true(waits.done);
+    assert_int_equal(waits.part.error, OT_ERR_NOT_LEADER_OR_FOLLOWER);
+    produce(f, &comes, 0, -1, -1, 0, 10);
+    run(f);
+    assert_int_equal(comes.part.error, OT_ERR_NOT_LEADER_OR_FOLLOWER);
+    assert_int_equal(comes.part.leader_id, 2);
+    assert_int_equal(comes.part.leader_epoch, 2);
+}
+
+static void a_switch_of_class_keeps_the_high_watermark_and_holds_what_follows(void **state)
+{
+    struct core_fixture *f = *state;
+    struct broker_topic_config config;
+    struct produce_call before, after;
+    struct ot_uuid id = fixture_id(7);
+    const char *keys[] = { "ottla.durability" }, *values[] = { "fsync" };
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    run(f);
+    produce(f, &before, 0, -1, -1, 0, 10);
+    run(f);
+    broker_topic_config_effective(f->config, keys, values, 1, &config);
+    broker_partition_configure(f->broker, &id, &config);
+    assert_int_equal(atomic_load(&fixture_partition(f, 0)->high_watermark), 1);
+    produce(f, &after, 0, -1, -1, 0, 10);
+    run_only(f, f->io);
+    run_only(f, f->home);
+    assert_false(after.done);
+    run(f);
+    assert_true(after.done);
+    assert_int_equal(eng_log_flushed_end(fixture_partition(f, 0)->log), 2);
+}
+
+static void removal_answers_everyone_and_gives_the_name_free(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call waits, queued, anew;
+    struct ot_uuid old = fixture_id(7);
+    fixture_apply(f, "t", 7, 0, 2, 1, 1, "replicated");
+    run(f);
+    produce(f, &waits, 0, -1, -1, 0, 10);
+    run(f);
+    produce(f, &queued, 0, 1, -1, 0, 10);
+    broker_topic_remove(f->broker, &old);
+    fixture_apply(f, "t", 8, 0, 1, 1, 1, "replicated");       /* while the old folder still bears the name */
+    run(f);
+    assert_int_equal(waits.part.error, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+    assert_int_equal(queued.part.error, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+    assert_int_equal(f->open_err, OT_OK);
+    produce(f, &anew, 0, 1, -1, 0, 10);
+    run(f);
+    assert_int_equal(anew.part.error, OT_OK);
+    assert_int_equal(anew.part.base_offset, 0);
+}
+
+static void a_flush_that_fails_takes_the_directory_out_of_service_once(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call call, after;
+    struct sim_faults broken = { .sync_error = 1 }, none = { 0 };
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "fsync");
+    run(f);
+    sim_disk_faults(f->disk, &broken);
+    produce(f, &call, 0, -1, -1, 0, 10);
+    run(f);
+    assert_int_equal(call.part.error, OT_ERR_KAFKA_STORAGE_ERROR);
+    assert_true(eng_store_dir_offline(f->store, 0));
+    sim_disk_faults(f->disk, &none);
+    produce(f, &after, 0, -1, -1, 0, 10);
+    run(f);
+    assert_int_equal(after.part.error, OT_ERR_KAFKA_STORAGE_ERROR);
+}
+
+static void offsets_done(struct broker_call *call) { (void)call; }
+
+static void a_full_disk_refuses_produce_and_lets_delete_records_go_on(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call call, refused;
+    struct sim_faults full = { 0 };
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    run(f);
+    produce(f, &call, 0, 1, -1, 0, 10);
+    run(f);
+    full.capacity_bytes = sim_disk_used_bytes(f->disk) + 1000;
+    sim_disk_faults(f->disk, &full);
+    broker_space_check(&f->broker->core);
+    produce(f, &refused, 0, 1, -1, 0, 10);
+    run(f);
+    assert_int_equal(refused.part.error, OT_ERR_NO_SPACE);
+    assert_non_null(strstr(refused.part.text, "ottla.disk.free.refuse.bytes"));
+    struct { struct broker_offsets offsets; struct broker_offsets_part part; } ask = { .part = { .topic = ot_str_of("t"), .current_leader_epoch = -1, .at = 1 } };
+    ask.offsets = (struct broker_offsets){ .call = { .home = f->home, .done = offsets_done }, .kind = BROKER_DELETE_RECORDS, .parts = &ask.part, .part_count = 1 };
+    broker_offsets(f->broker, &ask.offsets);
+    run(f);
+    assert_int_equal(ask.part.error, OT_OK);
+    assert_int_equal(ask.part.offset, 1);
+}
+
+static void a_flush_without_room_is_tried_again_and_takes_nothing_out_of_service(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call call;
+    struct sim_faults full = { 0 }, none = { 0 };
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "fsync");
+    run(f);
+    broker_core_start(&f->broker->core);
+    produce(f, &call, 0, -1, -1, 0, 10);
+    run_only(f, f->io);
+    full.capacity_bytes = sim_disk_used_bytes(f->disk);
+    sim_disk_faults(f->disk, &full);
+    run_only(f, f->flush);
+    run_only(f, f->home);
+    assert_false(call.done);
+    assert_false(eng_store_dir_offline(f->store, 0));
+    sim_disk_faults(f->disk, &none);
+    pass_ms(f, 2000);
+    assert_true(call.done);
+    assert_int_equal(call.part.error, OT_OK);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(batches_lie_in_the_order_in_which_they_came),
+        TEST(acks_all_waits_for_the_disk_in_a_class_that_syncs_and_acks_1_does_not),
+        TEST(acks_0_and_acks_all_of_class_replicated_need_no_flush),
+        TEST(a_repeated_batch_waits_for_what_its_original_waits_for),
+        TEST(a_duplicate_with_acks_1_of_a_queued_batch_waits_for_the_write),
+        TEST(a_write_that_does_not_fit_fails_its_batch_and_those_behind_and_leaves_no_gap),
+        TEST(too_few_in_sync_replicas_refuse_acks_all_before_anything_is_written),
+        TEST(a_produce_that_nobody_commits_times_out),
+        TEST(losing_leadership_fails_who_waits_and_who_comes),
+        TEST(a_switch_of_class_keeps_the_high_watermark_and_holds_what_follows),
+        TEST(removal_answers_everyone_and_gives_the_name_free),
+        TEST(a_flush_that_fails_takes_the_directory_out_of_service_once),
+        TEST(a_flush_without_room_is_tried_again_and_takes_nothing_out_of_service),
+        TEST(a_full_disk_refuses_produce_and_lets_delete_records_go_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
