@@ -31,7 +31,8 @@ static void retain(struct broker_partition *partition, int64_t wall_ms)
     struct eng_retained retained = { 0 };
     enum ot_err err = eng_log_retain(partition->log, atomic_load(&partition->high_watermark), wall_ms, &retained);
     if (err != OT_OK) ot_log(OT_LOG_WARN, "log", "retention_failed", "topic=%s partition=%d error=%s", partition->topic->name, partition->index, ot_err_name(err));
-    if (retained.roll_wanted) {                /* gone at the next look, once the lane has closed it */
+    if (retained.roll_wanted) {                /* goes at the next look, once the lane has closed it: soon, not an interval later */
+        partition->core->retention_due_us = OT_MIN(partition->core->retention_due_us, ot_exec_now_us(partition->core->background_exec) + TICK_US);
         pthread_mutex_lock(&partition->mutex);
         broker_lane_ask_roll(partition);
         pthread_mutex_unlock(&partition->mutex);
