@@ -171,6 +171,26 @@ static enum ot_err shorten(struct eng_log *log, struct cut *cut)
     return cut_in_place(log, cut);
 }
 
+/* The indexes are as short on the platter as in memory before anything is appended: else a crash brings back entries from behind the cut, and by then they name
+ * offsets that other batches have. */
+static enum ot_err sync_cut_indexes(struct eng_log *log)
+{
+    static const enum eng_segment_file which[] = { ENG_SEGMENT_INDEX, ENG_SEGMENT_TIME };
+    struct eng_segment *seg = eng_log_active(log);
+    enum ot_err err = OT_OK;
+    for (int i = 0; seg != NULL && i < 2 && err == OT_OK; i++) {
+        int fd = -1;
+        err = eng_segment_acquire(seg, log->dir_path, which[i], true, &fd);
+        if (err == OT_OK) {
+            err = log->io->ops->fdatasync(log->io, fd);
+            eng_segment_release(seg, which[i]);
+        } else if (err == OT_ERR_NOT_FOUND) {
+            err = OT_OK;                   /* an index that was given up is made anew when it is missed */
+        }
+    }
+    return err;
+}
+
 static enum ot_err truncate_files(struct eng_log *log, struct cut *cut)
 {
     for (uint32_t i = 0; i < cut->dropped_count; i++) eng_log_unmap(log, cut->dropped[i]);
@@ -180,6 +200,7 @@ static enum ot_err truncate_files(struct eng_log *log, struct cut *cut)
     if (err == OT_OK && cut->names_changed) err = log->io->ops->sync_dir(log->io, log->dir_path);
     if (err == OT_OK) err = eng_log_cut_aborted(log, cut->offset);
     if (err == OT_OK) err = eng_log_rewalk_active(log);
+    if (err == OT_OK) err = sync_cut_indexes(log);
     if (err == OT_OK) err = eng_epochs_truncate_end(log->epochs, cut->offset, true);
     return err;
 }
