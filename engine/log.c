@@ -324,11 +324,11 @@ enum ot_err eng_log_close(struct eng_log *log, bool sync)
     if (usable && active != NULL) {
         err = eng_log_finish_segment(log, active);
         enum ot_err snapshot = write_snapshot(log, atomic_load(&log->log_end_offset), sync);
-        if (err == OT_OK) err = snapshot;
         /* a log that was flushed to its end may be called clean, and then its indexes and true sizes are believed unseen: they are synced too, of a
          * segment that was sealed since as well */
         bool was_flushed = atomic_load(&log->flushed_end) == atomic_load(&log->log_end_offset);
         if (err == OT_OK && (sync || was_flushed)) err = eng_log_flush_whole(log);
+        if (err == OT_OK) err = snapshot;      /* told, but a start replays without it: no reason to leave the files unsynced */
     }
     eng_store_unregister(log->store, log->store_dir, log->name);
     log_free(log);
