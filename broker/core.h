@@ -52,7 +52,7 @@ struct broker_core {
     bool reserve_held[BROKER_DIRS_MAX], space_looked[BROKER_DIRS_MAX];
     _Atomic uint64_t dir_free_bytes[BROKER_DIRS_MAX], dir_appended_bytes[BROKER_DIRS_MAX];     /* at the last look; appended since */
 
-    /* found on disk at start and not yet open: "topic\0partition" -> struct broker_found *; names whose old folder is not yet out of the way; names that checkpoint
+    /* found on disk at start and not yet open: "topic\0partition" -> struct broker_found *; names whose old folders are not yet out of the way -> how many; names that checkpoint
      * files may speak of though no folder is theirs. All guarded by the registry */
     struct ot_map found, dying, stale;
     uint64_t stale_added;                      /* how often a name was put into stale; guarded by the registry */
@@ -148,7 +148,7 @@ void broker_decoder_give(struct broker_core *core, struct broker_decoder *decode
 bool broker_space_refuses(struct broker_core *core, uint32_t dir);      /* any thread, cheap */
 void broker_space_check(struct broker_core *core);     /* may block: background thread */
 /* checkpoints.c */
-struct broker_found { uint32_t dir; bool folder; int64_t offsets[3]; /* by enum eng_checkpoint; -1 unknown */ };
+struct broker_found { uint32_t dir; bool folder, taken /* somebody opens it */; int64_t offsets[3]; /* by enum eng_checkpoint; -1 unknown */ };
 size_t broker_name_key(char out[static 320], const char *topic, int32_t partition);    /* "topic\0" + partition as text */
 OT_MUST_CHECK enum ot_err broker_checkpoints_load(struct broker_core *core);
 void broker_checkpoints_free(struct broker_core *core);

@@ -83,22 +83,30 @@ static void found_is_used(struct broker_core *core, const char *key, size_t key_
     pthread_rwlock_unlock(&core->registry);
 }
 
-/* Which directory, and what the checkpoints said. True: try again on the background thread, when the old folder of that name is gone. */
-static bool place(struct broker_partition_opening *opening, struct eng_log_open *how)
+/* Which directory, and what the checkpoints said. WAIT: try again on the background thread, when the old folders of that name are gone. SKIP: removed before it
+ * had a folder; one opened now would take, and its retirement rename, the folder of the topic made after it. A folder of the last life is opened even so, to
+ * be deleted with its log. */
+enum place { PLACE_OPEN, PLACE_WAIT, PLACE_SKIP };
+static enum place place(struct broker_partition_opening *opening, struct eng_log_open *how)
 {
     struct broker_partition *partition = opening->partition;
     struct broker_core *core = partition->core;
     char key[320];
     size_t key_bytes = broker_name_key(key, partition->topic->name, partition->index);
-    bool wait = false, known = false, stale = false;
-    pthread_rwlock_rdlock(&core->registry);
-    if (ot_map_get(&core->dying, key, key_bytes) != NULL) {
-        wait = true;
+    bool known = false, stale = false;
+    enum place where = PLACE_OPEN;
+    pthread_rwlock_wrlock(&core->registry);
+    struct broker_found *found = ot_map_get(&core->found, key, key_bytes);
+    bool removed = atomic_load(&partition->stage) == BROKER_PARTITION_REMOVED;
+    if (removed && (found == NULL || !found->folder || found->taken)) {
+        where = PLACE_SKIP;
+    } else if (!removed && ot_map_get(&core->dying, key, key_bytes) != NULL) {
+        where = PLACE_WAIT;
     } else {
-        const struct broker_found *found = ot_map_get(&core->found, key, key_bytes);
         stale = ot_map_get(&core->stale, key, key_bytes) != NULL;
         if (found != NULL) {
             known = found->folder;
+            found->taken = true;
             how->store_dir = found->dir;
             how->recovery_point = OT_MAX(found->offsets[ENG_CHECKPOINT_RECOVERY], 0);
             how->log_start_offset = OT_MAX(found->offsets[ENG_CHECKPOINT_START], 0);
@@ -106,7 +114,8 @@ static bool place(struct broker_partition_opening *opening, struct eng_log_open 
         }
     }
     pthread_rwlock_unlock(&core->registry);
-    if (wait || (stale && !opening->in_background)) return true;
+    if (where == PLACE_OPEN && stale && !opening->in_background) where = PLACE_WAIT;
+    if (where != PLACE_OPEN) return where;
     if (stale) forget_stale(opening, key, key_bytes);
     if (!known && opening->must_exist) {
         opening->err = OT_ERR_KAFKA_STORAGE_ERROR;
@@ -117,7 +126,7 @@ static bool place(struct broker_partition_opening *opening, struct eng_log_open 
         if (opening->err == OT_OK) opening->err = eng_store_place(core->store, &how->store_dir);
     }
     how->clean = known && core->clean[how->store_dir];
-    return false;
+    return PLACE_OPEN;
 }
 
 static void opened_run(struct ot_task *task)
@@ -176,12 +185,14 @@ static void open_run(struct ot_task *task)
     struct eng_log_open how = { .topic_id = partition->topic->id, .wall_ms = ot_exec_wall_ms(core->background_exec) };
     struct eng_recovery recovery = { .cut_offset = -1 };
     char path[4096];
-    if (place(opening, &how)) {
+    enum place where = place(opening, &how);
+    if (where == PLACE_WAIT) {
         opening->in_background = true;
         ot_exec_post(core->background_exec, &opening->task);     /* behind the retirement that it waits for; comes back below */
         return;
     }
     struct eng_log *log = NULL;
+    if (where == PLACE_SKIP) opening->err = OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
     if (opening->err == OT_OK) {
         snprintf(path, sizeof(path), "%s/%s-%d", eng_store_dir_path(core->store, how.store_dir), partition->topic->name, partition->index);
         how.dir_path = path;
@@ -208,7 +219,8 @@ static void open_run(struct ot_task *task)
         /* a directory that failed while we opened told only the partitions that had their log by then */
         if (eng_store_dir_offline(core->store, how.store_dir)) broker_partition_went_offline(partition, OT_ERR_IO);
     } else {
-        ot_log(OT_LOG_ERROR, "log", "open_failed", "topic=%s partition=%d error=%s", partition->topic->name, partition->index, ot_err_name(opening->err));
+        if (where != PLACE_SKIP)
+            ot_log(OT_LOG_ERROR, "log", "open_failed", "topic=%s partition=%d error=%s", partition->topic->name, partition->index, ot_err_name(opening->err));
         broker_partition_went_offline(partition, opening->err);
     }
     atomic_fetch_sub(&core->partitions_pending, 1);
@@ -324,7 +336,9 @@ static void retire_run(struct ot_task *task)
         ot_log(OT_LOG_WARN, "log", "retire_failed", "topic=%s partition=%d error=%s", partition->topic->name, partition->index, ot_err_name(err));
     size_t key_bytes = broker_name_key(key, partition->topic->name, partition->index);
     pthread_rwlock_wrlock(&core->registry);
-    (void)ot_map_remove(&core->dying, key, key_bytes);
+    uintptr_t dying = (uintptr_t)ot_map_get(&core->dying, key, key_bytes);
+    if (dying > 1) ot_ignore(ot_map_put(&core->dying, key, key_bytes, (void *)(dying - 1)), "replaces a value: needs no memory");
+    else (void)ot_map_remove(&core->dying, key, key_bytes);
     free(ot_map_remove(&core->found, key, key_bytes));
     core->stale_added++;
     if (ot_map_put(&core->stale, key, key_bytes, &core->stale) != OT_OK)

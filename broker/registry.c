@@ -232,7 +232,8 @@ static void mark_dying(struct broker_core *core, const struct broker_topic *topi
     for (int32_t i = 0; i < topic->partition_count; i++) {
         if (topic->partitions[i] == NULL) continue;
         size_t bytes = broker_name_key(key, topic->name, i);
-        ot_ignore(ot_map_put(&core->dying, key, bytes, &core->dying), "without it a name is taken too early and its open fails with words");
+        uintptr_t dying = (uintptr_t)ot_map_get(&core->dying, key, bytes);
+        ot_ignore(ot_map_put(&core->dying, key, bytes, (void *)(dying + 1)), "without it a name is taken too early and its open fails with words");
     }
 }
 

@@ -213,6 +213,30 @@ static void removal_answers_everyone_and_gives_the_name_free(void **state)
     assert_int_equal(anew.part.base_offset, 0);
 }
 
+/* The second one is removed before it was opened: it may not take the folder of the third. */
+static void topics_made_and_removed_faster_than_they_open_keep_apart(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call call;
+    struct ot_io_stat stat;
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "fsync");
+    run(f);
+    struct ot_uuid first = fixture_id(7), second = fixture_id(8);
+    broker_topic_remove(f->broker, &first);
+    fixture_apply(f, "t", 8, 0, 1, 1, 1, "fsync");
+    run_only(f, f->io);                        /* it waits for the first one's folder, behind its retirement */
+    broker_topic_remove(f->broker, &second);
+    fixture_apply(f, "t", 9, 0, 1, 1, 1, "fsync");
+    assert_true(sim_sched_step_of(f->sched, f->background));      /* the first one retires; the second has not been opened */
+    run_only(f, f->io);
+    run(f);
+    produce(f, &call, 0, -1, -1, 0, 10);
+    run(f);
+    assert_int_equal(call.part.error, OT_OK);
+    assert_int_equal(sim_disk_io(f->disk)->ops->stat(sim_disk_io(f->disk), "/sim/a/t-0/00000000000000000000.log", &stat), OT_OK);
+    assert_int_equal(f->broker->core.dying.count, 0);
+}
+
 static void a_flush_that_fails_takes_the_directory_out_of_service_once(void **state)
 {
     struct core_fixture *f = *state;
@@ -294,6 +318,7 @@ int main(void)
         TEST(losing_leadership_fails_who_waits_and_who_comes),
         TEST(a_switch_of_class_keeps_the_high_watermark_and_holds_what_follows),
         TEST(removal_answers_everyone_and_gives_the_name_free),
+        TEST(topics_made_and_removed_faster_than_they_open_keep_apart),
         TEST(a_flush_that_fails_takes_the_directory_out_of_service_once),
         TEST(a_flush_without_room_is_tried_again_and_takes_nothing_out_of_service),
         TEST(a_full_disk_refuses_produce_and_lets_delete_records_go_on),
