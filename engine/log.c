@@ -204,12 +204,21 @@ enum ot_err eng_log_write_indexes(struct eng_log *log, struct eng_segment *seg)
     return OT_OK;
 }
 
+/* A time index without its last entry says too little about how late the segment goes, and would be believed after a restart: better none, which is made anew. */
+static void give_up_times(struct eng_log *log, struct eng_segment *seg)
+{
+    char path[ENG_PATH_BYTES];
+    eng_file_forget(&log->store->files, &seg->time);
+    if (eng_segment_path(path, log->dir_path, seg->base_offset, ".timeindex") == OT_OK)
+        ot_ignore(log->io->ops->unlink(log->io, path), "the disk is failing or full; recovery checks the index again");
+    atomic_store(&seg->time_count, 0);
+}
+
 /* The entry that says what the largest timestamp of the whole segment is: readers and retention believe it, so a time index that cannot
  * get it is removed rather than left to say too little. */
 static enum ot_err last_time_entry(struct eng_log *log, struct eng_segment *seg)
 {
     uint8_t raw[ENG_TIME_ENTRY_BYTES];
-    char path[ENG_PATH_BYTES];
     struct eng_indexing *indexing = &seg->indexing;
     if (indexing->max_timestamp_ms <= indexing->last_time_ms) return OT_OK;
     eng_time_entry_put(raw, seg->base_offset, &(struct eng_time_entry){ indexing->max_timestamp_ms, indexing->max_timestamp_offset });
@@ -223,10 +232,6 @@ static enum ot_err last_time_entry(struct eng_log *log, struct eng_segment *seg)
         pthread_mutex_unlock(&log->lock);
         return OT_OK;
     }
-    eng_file_forget(&log->store->files, &seg->time);
-    if (eng_segment_path(path, log->dir_path, seg->base_offset, ".timeindex") == OT_OK)
-        ot_ignore(log->io->ops->unlink(log->io, path), "the disk is failing or full; recovery checks the index again");
-    atomic_store(&seg->time_count, 0);
     return err;
 }
 
@@ -236,6 +241,7 @@ enum ot_err eng_log_finish_segment(struct eng_log *log, struct eng_segment *seg)
     /* an index that lacks its last entries is still true, and never a reason to fail a roll */
     enum ot_err err = eng_log_write_indexes(log, seg);
     if (err == OT_OK) err = last_time_entry(log, seg);
+    if (err != OT_OK) give_up_times(log, seg);
     if (err != OT_OK) ot_log(OT_LOG_WARN, "log", "index_unfinished", "dir=%s base_offset=%" PRId64 " error=%s", log->dir_path, seg->base_offset, ot_err_name(err));
     eng_log_unmap(log, seg);
     if (!seg->padded && seg->allocated_end <= seg->bytes) return OT_OK;
