@@ -1,5 +1,5 @@
-/* misc.jsonl.gz: hashes, checksums, varints and ids. The assignors come with groups. */
-#include "misc_vectors.h"
+/* misc.jsonl.gz: hashes, checksums, varints, ids and the server-side assignors of consumer groups. The share assignor comes with share groups. */
+#include "assign_vectors.h"
 #include "vectors_run.h"
 
 static bool check_misc(json_t *line, char *why, size_t why_bytes)
@@ -8,8 +8,18 @@ static bool check_misc(json_t *line, char *why, size_t why_bytes)
 }
 
 VECTORS_OF("misc", check_misc)
-VECTORS_LATER("misc", "assignor-uniform", uniform)
-VECTORS_LATER("misc", "assignor-range", range)
+static bool check_uniform(json_t *line, char *why, size_t why_bytes)
+{
+    return assign_vector_check(line, why, why_bytes);
+}
+
+static bool check_range(json_t *line, char *why, size_t why_bytes)
+{
+    return assign_vector_check(line, why, why_bytes);
+}
+
+VECTORS_OF_KIND("misc", "assignor-uniform", check_uniform)
+VECTORS_OF_KIND("misc", "assignor-range", check_range)
 VECTORS_LATER("misc", "assignor-share-simple", share_simple)
 VECTORS_LATER("misc", "client-range", client_range)
 VECTORS_LATER("misc", "client-roundrobin", client_roundrobin)
