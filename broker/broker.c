@@ -255,9 +255,14 @@ static enum ot_err open_partitions(struct broker *broker)
     broker_coordinator_run(broker->setup.coord_exec, run_sweep, broker);
     enum ot_err err = broker_core_init(&broker->core, &broker->setup, broker->core.store, broker->node_id);
     broker->has_core = err == OT_OK;
+    if (err == OT_OK) {
+        err = broker_shards_init(broker);
+    }
     if (err != OT_OK) {
         return err;
     }
+    broker->core.internal_changed = broker_shards_partition_changed;
+    broker->core.marker_committed = broker_shards_marker;
     broker_coordinator_run(broker->setup.coord_exec, run_apply, broker);
     pthread_mutex_lock(&broker->starting.mutex);
     while (!broker->starting.opened) {
@@ -323,6 +328,7 @@ void broker_stop(struct broker *broker)
     if (stage == BROKER_STOPPING || !broker->has_core) {
         return;
     }
+    broker_shards_stop(broker);
     bool flushed = broker_core_stop(&broker->core, broker_config_current(broker->setup.config)->ottla_shutdown_flush_timeout_ms);
     for (uint32_t dir = 0; flushed && dir < eng_store_dir_count(broker->core.store); dir++) {
         if (eng_store_dir_offline(broker->core.store, dir)) {
@@ -349,6 +355,7 @@ void broker_close(struct broker *broker)
     if (broker->has_store) {
         eng_store_close(broker->core.store);
     }
+    broker_shards_free(broker);
     broker_producer_ids_free(broker);
     broker_telemetry_free(&broker->telemetry);
     ot_map_free(&broker->auto_creates.names);

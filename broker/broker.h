@@ -9,6 +9,7 @@
 #include "broker/offsets.h"
 #include "broker/partition.h"
 #include "broker/produce.h"
+#include "broker/shard.h"
 #include "broker/view.h"
 #include "engine/store.h"
 
@@ -19,6 +20,8 @@ struct broker_setup {
     struct ot_exec *flush_exec;                /* pool: flush rounds, so that a slow disk does not hold up appends and reads */
     struct ot_exec *background_exec;           /* serial, with timers: retention, deletion, checkpoints, disk space */
     struct ot_exec *coord_exec;                /* serial, with timers: the coordinator's thread */
+    struct ot_exec *const *shard_execs; uint32_t shard_exec_count;       /* serial, with timers: groups and transactions (shard.h); 0: background_exec does it */
+    const struct broker_shard_kind *const *shard_kinds;        /* by enum broker_shard_kind_id; NULL: all that there are (tests bring their own) */
     struct ot_metrics *metrics;                /* outlives the broker; NULL: nothing is counted */
     struct ot_pool *decode_pool;               /* decoding windows and recompressed batches */
     const struct broker_listener *listeners; uint32_t listener_count;    /* as bound, for registration and Metadata */

@@ -81,6 +81,11 @@
     X(request_timeout_ms, "request.timeout.ms", INT, "30000", 0, INT32_MAX, NULL, RESTART, NULL, "how long a forwarded request may take") \
     X(ottla_client_metrics, "ottla.client.metrics", LIST, "", 0, 0, NULL, CLUSTER_WIDE, NULL, "prefixes of metrics that clients are asked to push about themselves; * = all, empty = none") \
     X(ottla_client_metrics_interval_ms, "ottla.client.metrics.interval.ms", INT, "300000", 100, 3600000, NULL, CLUSTER_WIDE, NULL, "how often clients push, or ask again what to push") \
+    X(offsets_topic_num_partitions, "offsets.topic.num.partitions", INT, "50", 1, INT32_MAX, NULL, RESTART, NULL, "partitions of __consumer_offsets when it is made") \
+    X(offsets_topic_replication_factor, "offsets.topic.replication.factor", INT, "3", 1, 32767, NULL, RESTART, NULL, "replicas of __consumer_offsets when it is made; as many as there are live brokers if there are fewer") \
+    X(offsets_topic_segment_bytes, "offsets.topic.segment.bytes", INT, "104857600", 1, INT32_MAX, NULL, RESTART, NULL, "segment.bytes of __consumer_offsets when it is made") \
+    X(offsets_commit_timeout_ms, "offsets.commit.timeout.ms", INT, "5000", 1, INT32_MAX, NULL, RESTART, NULL, "how long a group's or transaction's record may take to be committed") \
+    X(group_coordinator_threads, "group.coordinator.threads", INT, "4", 1, 16, NULL, RESTART, NULL, "threads for groups and transactions; at most one per core is started") \
     X(rest_max_request_bytes, "rest.max.request.bytes", INT, "8388608", 1024, INT32_MAX, NULL, RESTART, NULL, "largest REST body") \
     X(rest_auth_anonymous, "rest.auth.anonymous", BOOL, "false", 0, 0, NULL, RESTART, NULL, "serve REST without authentication on addresses other than loopback") \
     X(metrics_partition_detail, "metrics.partition.detail", CHOICE, "auto", 0, 0, "auto|on|off", RESTART, NULL, "partition-level series in the exposition") \

@@ -40,6 +40,10 @@ struct broker_core {
     int32_t node_id;
     _Atomic bool stopping;
     bool transactions_served;                  /* there is a coordinator that ends them; without one produce refuses them */
+    /* for the state machines on internal topics (shard.h), no lock held; NULL: nobody asks. A partition of one opened, changed its role or went; a marker was committed */
+    void (*internal_changed)(struct broker_core *core, const char *topic, int32_t partition);
+    void (*marker_committed)(struct broker_core *core, const char *topic, int32_t partition, int64_t offset, const struct eng_marker *marker, int64_t producer_id,
+        int16_t producer_epoch);
 
     pthread_rwlock_t registry;
     struct ot_map topics_by_name, topics_by_id;
@@ -136,6 +140,7 @@ void broker_flush_run(struct ot_task *task);           /* on flush_exec */
 /* partition.c, no mutex */
 void broker_engine_config(const struct broker_core *core, const struct broker_topic_config *topic, struct eng_log_config *out);
 void broker_partition_went_offline(struct broker_partition *partition, enum ot_err why);
+void broker_partition_tell_internal(struct broker_partition *partition);      /* whoever sits on an internal topic looks again */
 struct broker_partition **broker_partitions_copy(struct broker_core *core, uint32_t *count_out);     /* counted references; free() the array */
 /* registry.c, no mutex */
 OT_MUST_CHECK enum ot_err broker_registry_add(struct broker_core *core, const struct broker_partition_row *row, const struct broker_topic_config *config,

@@ -137,6 +137,12 @@ static void opened_run(struct ot_task *task)
     free(opening);
 }
 
+void broker_partition_tell_internal(struct broker_partition *partition)
+{
+    struct broker_core *core = partition->core;
+    if (partition->topic->internal && core->internal_changed != NULL) core->internal_changed(core, partition->topic->name, partition->index);
+}
+
 static void publish(struct broker_partition *partition, struct eng_log *log)
 {
     struct broker_produce_part *done = NULL;
@@ -162,6 +168,7 @@ static void publish(struct broker_partition *partition, struct eng_log *log)
     }
     pthread_mutex_unlock(&partition->mutex);
     broker_parts_complete(done);
+    broker_partition_tell_internal(partition);
 }
 
 /* The folder bears the id of another topic: somebody copied it in. It is set aside, and this topic begins empty. */
@@ -269,6 +276,7 @@ void broker_partition_apply(struct broker *broker, const struct broker_partition
         }
         pthread_mutex_unlock(&partition->mutex);
         broker_parts_complete(done);
+        if (!is_new) broker_partition_tell_internal(partition);
     }
     if (partition != NULL && is_new) {
         atomic_fetch_add(&core->partitions_total, 1);
@@ -297,6 +305,7 @@ void broker_partition_went_offline(struct broker_partition *partition, enum ot_e
     }
     pthread_mutex_unlock(&partition->mutex);
     broker_parts_complete(done);
+    broker_partition_tell_internal(partition);
 }
 
 /* ---- leaving ---- */

@@ -40,6 +40,16 @@ static void count_rejected(struct broker_produce_part *part)
         broker_metrics_rejected(part->owner->core, part->owner->topic->name, ot_err_name(part->error), part->records_bytes);
 }
 
+/* Before the call is answered: what its asker does next finds the marker told. */
+static void tell_marker(const struct broker_produce_part *part)
+{
+    if (part->error != OT_OK || part->owner == NULL || !part->marker.is_marker || !part->owner->topic->internal) return;
+    struct broker_core *core = part->owner->core;
+    const struct eng_batch_info *info = &part->verdict.info;
+    if (core->marker_committed != NULL)
+        core->marker_committed(core, part->owner->topic->name, part->owner->index, part->base_offset, &part->marker, info->producer_id, info->producer_epoch);
+}
+
 static void done_run(struct ot_task *task)
 {
     struct broker_produce *produce = OT_CONTAINER(task, struct broker_produce, call.task);
@@ -47,6 +57,7 @@ static void done_run(struct ot_task *task)
     for (uint32_t i = 0; i < produce->part_count; i++) {
         struct broker_produce_part *part = &produce->parts[i];
         count_rejected(part);
+        tell_marker(part);
         broker_partition_put(part->owner);
         ot_buf_unref(part->own_buf);
         part->owner = NULL;
@@ -230,6 +241,7 @@ static void start(struct broker_produce *produce, struct broker_produce_part *pa
     part->base_offset = part->append_time_ms = part->log_start_offset = -1;
     part->leader_id = part->leader_epoch = -1;
     part->waiting = false;
+    part->marker = (struct eng_marker){ 0 };
     part->next = part->prev = NULL;
     part->verdict.record_error_count = 0;
     part->verdict.text[0] = 0;

@@ -258,6 +258,7 @@ void broker_topic_remove(struct broker *broker, const struct ot_uuid *topic_id)
     for (int32_t i = 0; i < count; i++)
         if (partitions[i] != NULL) remove_partition(partitions[i]);
     free(partitions);
+    for (int32_t i = 0; i < count && topic->internal && core->internal_changed != NULL; i++) core->internal_changed(core, topic->name, i);
     broker_topic_put(topic);
 }
 

@@ -4,6 +4,7 @@
 
 #include "broker/coordinator.h"
 #include "broker/core.h"
+#include "broker/shard_inner.h"
 #include "broker/telemetry.h"
 #include "broker/view.h"
 
@@ -49,6 +50,7 @@ struct broker {
     struct broker_producer_ids producer_ids;
     struct broker_auto auto_creates;
     struct broker_telemetry telemetry;
+    struct broker_shards shards;
     _Atomic int stage;
     _Atomic(const char *) halted_text;
     int32_t node_id, term;

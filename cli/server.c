@@ -35,11 +35,14 @@ const struct cli_flag cli_server_flags[] = {
     { 0 },
 };
 
+enum { SHARD_THREADS_MAX = 16 };
+
 struct house {
     struct broker_config_store *config;
     struct ot_mem_budget budget;
     struct ot_exec_pool *io_pool, *flush_pool;
-    struct ot_exec_thread *background, *coordinator;
+    struct ot_exec_thread *background, *coordinator, *shards[SHARD_THREADS_MAX];
+    struct ot_exec *shard_execs[SHARD_THREADS_MAX]; uint32_t shard_count;
     struct broker *broker;
     struct rpc_kafka_server *kafka;
     struct cli_rest_door rest;
@@ -114,6 +117,11 @@ static enum ot_err start_executors(struct house *house, const struct broker_conf
     if (err == OT_OK) err = ot_exec_pool_start("flush", 4, &house->flush_pool);
     if (err == OT_OK) err = ot_exec_thread_start("background", &house->background);
     if (err == OT_OK) err = ot_exec_thread_start("coordinator", &house->coordinator);
+    const uint32_t shards = OT_MIN(OT_MIN((uint32_t)config->group_coordinator_threads, OT_MAX(cpus, 1u)), (uint32_t)SHARD_THREADS_MAX);
+    for (uint32_t i = 0; err == OT_OK && i < shards; i++) {
+        err = ot_exec_thread_start("groups", &house->shards[i]);
+        if (err == OT_OK) house->shard_execs[house->shard_count++] = ot_exec_thread_exec(house->shards[i]);
+    }
     return err;
 }
 
@@ -138,6 +146,8 @@ static enum ot_err start_broker(struct house *house)
         .flush_exec = ot_exec_pool_exec(house->flush_pool),
         .background_exec = ot_exec_thread_exec(house->background),
         .coord_exec = ot_exec_thread_exec(house->coordinator),
+        .shard_execs = house->shard_execs,
+        .shard_exec_count = house->shard_count,
         .metrics = house->metrics,
         .decode_pool = ot_mem_pool_buffers(&house->budget.pools[OT_MEM_decoding]),
         .listeners = house->listeners,
@@ -233,6 +243,7 @@ static void take_down(struct house *house)
     rpc_kafka_server_stop(house->kafka, 2000);
     rpc_kafka_server_free(house->kafka);
     if (house->broker != NULL) broker_close(house->broker);
+    for (uint32_t i = 0; i < house->shard_count; i++) ot_exec_thread_stop(house->shards[i]);
     ot_exec_thread_stop(house->coordinator);
     ot_exec_pool_stop(house->io_pool);
     ot_exec_pool_stop(house->flush_pool);
