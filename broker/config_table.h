@@ -10,7 +10,7 @@
     X(log_dirs, "log.dirs", LIST, NULL, 0, 0, NULL, RESTART, "log.dir", "directories that hold the partitions, comma separated; `ottla server` without one uses ./ottla-data") \
     X(listeners, "listeners", LIST, "PLAINTEXT://127.0.0.1:9092", 0, 0, NULL, RESTART, NULL, "where Kafka clients connect") \
     X(advertised_listeners, "advertised.listeners", LIST, NULL, 0, 0, NULL, RESTART, NULL, "what clients are told; default: the address that they reached") \
-    X(rest_listeners, "rest.listeners", LIST, "http://127.0.0.1:9095", 0, 0, NULL, RESTART, NULL, "where the REST control plane listens") \
+    X(rest_listeners, "rest.listeners", LIST, "http://127.0.0.1:9095,unix:/run/ottla/admin.sock", 0, 0, NULL, RESTART, NULL, "where the REST control plane listens: http://host:port, unix:/path; the socket of the default is left out where there is no /run/ottla") \
     X(grpc_listeners, "grpc.listeners", LIST, "127.0.0.1:9094", 0, 0, NULL, RESTART, NULL, "where the gRPC data plane listens") \
     X(peer_listeners, "peer.listeners", LIST, "127.0.0.1:9093", 0, 0, NULL, RESTART, NULL, "where other brokers connect") \
     X(broker_rack, "broker.rack", TEXT, NULL, 0, 0, NULL, RESTART, NULL, "rack of this broker") \
@@ -87,6 +87,7 @@
     X(offsets_commit_timeout_ms, "offsets.commit.timeout.ms", INT, "5000", 1, INT32_MAX, NULL, RESTART, NULL, "how long a group's or transaction's record may take to be committed") \
     X(group_coordinator_threads, "group.coordinator.threads", INT, "4", 1, 16, NULL, RESTART, NULL, "threads for groups and transactions; at most one per core is started") \
     X(rest_max_request_bytes, "rest.max.request.bytes", INT, "8388608", 1024, INT32_MAX, NULL, RESTART, NULL, "largest REST body") \
+    X(rest_require_if_match, "rest.require.if.match", BOOL, "false", 0, 0, NULL, CLUSTER_WIDE, NULL, "refuse changes of topics and configs without If-Match (428)") \
     X(rest_auth_anonymous, "rest.auth.anonymous", BOOL, "false", 0, 0, NULL, RESTART, NULL, "serve REST without authentication on addresses other than loopback") \
     X(metrics_partition_detail, "metrics.partition.detail", CHOICE, "auto", 0, 0, "auto|on|off", RESTART, NULL, "partition-level series in the exposition") \
     X(metrics_series_max, "metrics.series.max", INT, "20000", 100, 10000000, NULL, RESTART, NULL, "cap of labelled series") \

@@ -11,9 +11,12 @@ struct cli_rest_door {
     struct ot_net_address addresses[CLI_LISTENERS_MAX];
     struct rest_listener listeners[CLI_LISTENERS_MAX];
     uint32_t listener_count;
+    const char *paths[CLI_LISTENERS_MAX]; uint32_t path_count;         /* of our sockets, to be removed at the end */
     struct rest_api_row apis[RPC_APIS_MAX];
     struct rest_server *server;
 };
+/* rest.listeners: http://host:port, unix:/path (scheme "unix", the path as host); count, or -1 with words in why. */
+int cli_rest_addresses(const char *list, struct ot_net_address *out, uint32_t max, char *why, size_t why_bytes);
 /* Sockets bound before anything else starts; -1: go on, else the exit code (words were printed). */
 int cli_rest_bind(struct cli_rest_door *door, const struct broker_config *config);
 OT_MUST_CHECK enum ot_err cli_rest_start(struct cli_rest_door *door, struct broker *broker, struct rpc_kafka_server *kafka, struct ot_mem_budget *budget,

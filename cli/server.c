@@ -310,7 +310,7 @@ static int check(struct house *house)
     const struct broker_config *config = broker_config_current(house->config);
     struct ot_net_address rest[CLI_LISTENERS_MAX];
     char why[400] = "";
-    if (cli_addresses_parse(config->rest_listeners, rest, CLI_LISTENERS_MAX, why, sizeof(why)) < 0) return cli_fail(CLI_USAGE, NULL, "rest.listeners: %s", why);
+    if (cli_rest_addresses(config->rest_listeners, rest, CLI_LISTENERS_MAX, why, sizeof(why)) < 0) return cli_fail(CLI_USAGE, NULL, "rest.listeners: %s", why);
     return read_listeners(house, config);
 }
 

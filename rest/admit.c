@@ -129,13 +129,19 @@ static bool format_is_right(struct rest_call *call)
         call->format = (enum rest_format)rest_query_choice(call, "format", names, 4, 0);
         return !rest_faulty(call);
     }
+    if ((call->route->flags & REST_LINES) != 0 && rest_query(call, "format") != NULL) {
+        call->format = (enum rest_format)rest_query_choice(call, "format", names, 2, 0);
+        return !rest_faulty(call);
+    }
     int best = -1;
-    if ((call->route->flags & REST_HTML) != 0) {
+    if ((call->route->flags & REST_EVENTS) != 0) {
+        best = rest_accept_best(call->accept, (const char *const[]){ "text/event-stream" }, 1);
+    } else if ((call->route->flags & REST_HTML) != 0) {
         static const char *const offers[] = { "application/json", "text/html" };
         best = rest_accept_best(call->accept, offers, 2);
         if (best == 1) best = REST_FORMAT_HTML;
     } else {
-        best = rest_accept_best(call->accept, types, (call->route->flags & REST_LIST) != 0 ? 4 : 1);
+        best = rest_accept_best(call->accept, types, (call->route->flags & REST_LIST) != 0 ? 4 : (call->route->flags & REST_LINES) != 0 ? 2 : 1);
     }
     if (best < 0 && rest_accept_best(call->accept, (const char *const[]){ "application/problem+json" }, 1) == 0) best = 0;
     if (best >= 0) {
@@ -198,6 +204,8 @@ bool rest_admit(struct rest_call *call, const char *method)
     call->if_match = header(call, "If-Match");
     call->if_none_match = header(call, "If-None-Match");
     call->accept = header(call, "Accept");
+    call->last_event_id = header(call, "Last-Event-ID");
+    call->once_key = header(call, "Idempotency-Key");
     const char *id = header(call, "X-Request-Id");
     const char *ours = header(call, "Ottla-Request-Id");
     if (ours != NULL) id = ours;

@@ -43,7 +43,7 @@ struct rest_call {
     const struct rest_route *route;            /* NULL until one was found */
     struct rest_uri uri;
     struct ot_str params[REST_PARAMS_MAX];     /* by the order of {…} in the pattern */
-    const char *if_match, *if_none_match, *accept;         /* headers, or NULL */
+    const char *if_match, *if_none_match, *accept, *last_event_id, *once_key;      /* headers, or NULL */
     char request_id[65], peer[64], principal[80];
     enum rest_body body_kind;
     struct ot_buf *body;                       /* NULL: none */
@@ -65,6 +65,8 @@ struct rest_call {
     struct ot_timer timer;
     json_t *json; bool large;                  /* the body as parsed; large: counted as one of few */
     void *state;                               /* of the handler */
+    struct rest_once *once;                    /* the answer is kept under its Idempotency-Key */
+    struct rest_stream *stream;                /* the answer is a stream */
 };
 
 /* ---- reading ---- */
@@ -95,6 +97,7 @@ void rest_header_int(struct rest_call *call, const char *name, int64_t value);
 void rest_reply_json(struct rest_call *call, int status);          /* call->out holds one JSON value */
 void rest_reply_raw(struct rest_call *call, int status, const char *content_type);     /* call->out holds bytes */
 void rest_reply_empty(struct rest_call *call, int status);
+void rest_reply_stream(struct rest_call *call);                    /* 200, from call->stream */
 /* RFC 9457. err: by the error table, house errors under the name of their kind. hint may be NULL. */
 void rest_problem(struct rest_call *call, enum ot_err err, const char *format, ...) OT_PRINTF(3, 4);
 /* A problem of HTTP's own: row of rest/problem.h by name ("HTTP_NOT_FOUND"). */

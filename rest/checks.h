@@ -7,4 +7,7 @@
 /* "ok", "degraded" (something is wrong, nothing is refused), "failing". */
 const char *rest_checks_status(struct rest_call *call, const struct broker_view *view);
 
+/* Looks at all of them. */
+void rest_checks_tick(struct rest_server *server);
+
 #endif

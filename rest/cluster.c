@@ -4,6 +4,7 @@
 #include "rest/handlers.h"
 #include "rest/inside.h"
 #include "rest/topic_view.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,7 @@ void rest_cluster_get(struct rest_call *call)
     rest_json_int(out, "topics_overriding", sums.overriding);
     rest_json_close(out, '}');
     rest_json_big(out, "metadata_offset", cluster.version);
+    rest_features_write(out, "feature_levels");
     rest_json_close(out, '}');
     broker_view_give(view);
     rest_reply_json(call, 200);
@@ -131,6 +133,7 @@ static void write_broker(struct rest_call *call, const struct broker_view *view,
     struct broker_view_cluster cluster;
     const bool here = row->id == broker_node_id(call->broker);
     int leaders = 0, replicas = 0, osr = 0;
+    double in = 0, from = 0;
     broker_view_cluster(view, &cluster);
     count_replicas(call, view, row->id, &leaders, &replicas, &osr);
     rest_json_open(out, NULL, '{');
@@ -154,6 +157,9 @@ static void write_broker(struct rest_call *call, const struct broker_view *view,
     rest_json_int(out, "leaders", leaders);
     rest_json_int(out, "replicas", replicas);
     rest_json_int(out, "osr_replicas", osr);
+    if (!here || !rest_broker_rates(call, &in, &from)) in = from = (double)NAN;
+    rest_json_real(out, "bytes_in_per_second", in);
+    rest_json_real(out, "bytes_out_per_second", from);
     if (here) write_disk(call);
     else rest_json_null(out, "disk");
     rest_json_close(out, '}');
@@ -181,8 +187,7 @@ void rest_brokers_list(struct rest_call *call)
     rest_list_reply_int(call, 'b', more, last, total, NULL);
 }
 
-/* The broker of the path. False: answered. */
-static bool find_broker(struct rest_call *call, const struct broker_view *view, struct broker_view_broker *out)
+bool rest_broker_find(struct rest_call *call, const struct broker_view *view, struct broker_view_broker *out)
 {
     int64_t id = 0;
     if (!rest_param_int(call, 0, "broker", 0, INT32_MAX, &id)) return false;
@@ -195,34 +200,19 @@ void rest_broker_get(struct rest_call *call)
 {
     struct broker_view_broker row;
     const struct broker_view *view = broker_view_take(call->broker);
-    const bool found = find_broker(call, view, &row);
+    const bool found = rest_broker_find(call, view, &row);
     if (found) write_broker(call, view, &row);
     broker_view_give(view);
     if (found) rest_reply_json(call, 200);
 }
 
-static void write_entry(void *arg, const struct broker_config_value *value) { rest_config_write(arg, value); }
-
-void rest_broker_config(struct rest_call *call)
+bool rest_broker_is_here(struct rest_call *call)
 {
-    struct broker_view_broker row;
-    char id[16];
-    const struct broker_view *view = broker_view_take(call->broker);
-    const bool found = find_broker(call, view, &row);
-    const int64_t version = found ? OT_MAX(broker_view_broker_config_version(view, row.id), broker_view_broker_config_version(view, -1)) : 0;
-    broker_view_give(view);
-    if (!found || rest_not_modified(call, version)) return;
-    snprintf(id, sizeof(id), "%d", row.id);
-    rest_json_open(&call->out, NULL, '{');
-    rest_json_open(&call->out, "resource", '{');
-    rest_json_text(&call->out, "type", "broker");
-    rest_json_text(&call->out, "name", id);
-    rest_json_close(&call->out, '}');
-    rest_json_open(&call->out, "entries", '[');
-    broker_config_describe(broker_config_store(call->broker), row.id, write_entry, &call->out);
-    rest_json_close(&call->out, ']');
-    rest_json_close(&call->out, '}');
-    rest_reply_json(call, 200);
+    int64_t id = 0;
+    if (!rest_param_int(call, 0, "broker", 0, INT32_MAX, &id)) return false;
+    if (id == broker_node_id(call->broker)) return true;
+    rest_problem_more(call, OT_ERR_BROKER_ID_NOT_REGISTERED, NULL, "GET /v1/brokers", "this is broker %d, and it knows nothing of the inside of broker %lld", broker_node_id(call->broker), (long long)id);
+    return false;
 }
 
 /* ---- connections: copied while the door lists them in its own order, then shown by id */
@@ -280,14 +270,9 @@ static void write_connection(struct rest_call *call, const struct rest_connectio
 
 void rest_broker_connections(struct rest_call *call)
 {
-    int64_t id = 0;
     const struct rest_setup *setup = &call->server->setup;
     struct connections list = { .call = call };
-    if (!rest_param_int(call, 0, "broker", 0, INT32_MAX, &id) || !rest_list_begin(call, 'k', true)) return;
-    if (id != broker_node_id(call->broker)) {
-        rest_problem(call, OT_ERR_BROKER_ID_NOT_REGISTERED, "no broker has the id %lld", (long long)id);
-        return;
-    }
+    if (!rest_broker_is_here(call) || !rest_list_begin(call, 'k', true)) return;
     if (setup->connections != NULL) setup->connections(setup->connections_arg, keep_connection, &list);
     if (list.count > 0) qsort(list.rows, list.count, sizeof(*list.rows), by_id);
     uint32_t first = 0;

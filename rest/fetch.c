@@ -27,7 +27,7 @@ struct job {
     int32_t partition;
     enum want want;
     struct rest_record_form form;
-    bool read_committed, fetching, reading_more;
+    bool read_committed, fetching, reading_more, lines;
     int64_t offset, last;                      /* next to read; last=N or -1 */
     int64_t limit, max_bytes, max_wait_ms;
     uint32_t count, turns;
@@ -51,6 +51,12 @@ static void out_of_range(struct job *job)
 static void finish_run(struct job *job)
 {
     struct rest_json *out = &job->call->out;
+    if (job->lines) {
+        rest_header_int(job->call, "Ottla-Next-Offset", job->offset);
+        rest_header_int(job->call, "Ottla-High-Watermark", job->high_watermark);
+        rest_reply_raw(job->call, 200, "application/x-ndjson");
+        return;
+    }
     rest_json_close(out, ']');
     rest_json_big(out, "next_offset", job->offset);
     rest_json_big_or_null(out, "log_start_offset", job->log_start_offset);
@@ -97,7 +103,13 @@ static bool each_record(struct broker_records *records, const struct broker_reco
             job->reading_more = false;
             return false;
         }
-        rest_record_write(out, record, &job->form);
+        const size_t from = out->bytes;
+        out->comma = out->comma && !job->lines;
+        rest_record_write(out, record, &job->form, -1);
+        if (job->lines) {
+            rest_one_line(out, from);
+            rest_json_put(out, "\n", 1);
+        }
         job->count++;
         job->bytes += record->size_bytes;
         return true;
@@ -107,7 +119,7 @@ static bool each_record(struct broker_records *records, const struct broker_reco
     if (!job->found) return false;
     const struct ot_blob blob = job->want == WANT_KEY ? record->key : record->value;
     job->value_null = blob.null;
-    if (job->want == WANT_ONE) rest_record_write(out, record, &job->form);
+    if (job->want == WANT_ONE) rest_record_write(out, record, &job->form, -1);
     else if (!blob.null) rest_json_put(out, (const char *)blob.data, blob.bytes);
     return false;
 }
@@ -216,6 +228,10 @@ static struct job *job_new(struct rest_call *call, enum want want)
 static void begin_run(struct job *job)
 {
     struct rest_json *out = &job->call->out;
+    if (job->lines) {
+        fetch(job);
+        return;
+    }
     rest_json_open(out, NULL, '{');
     rest_json_str(out, "topic", job->topic);
     rest_json_int(out, "partition", job->partition);
@@ -259,6 +275,7 @@ void rest_records_fetch(struct rest_call *call)
     uint32_t given = 0;
     for (uint32_t i = 0; i < OT_ARRAY_COUNT(from); i++) given += rest_query(call, from[i]) != NULL;
     if (given > 1) rest_fault_query(call, "offset", "offset, timestamp and last exclude each other");
+    job->lines = call->format == REST_FORMAT_NDJSON;
     job->limit = rest_query_int(call, "limit", 1, LIMIT_MAX, LIMIT);
     job->max_bytes = rest_query_int(call, "max_bytes", 1, BYTES_MAX, BYTES);
     job->max_wait_ms = rest_query_int(call, "max_wait_ms", 0, WAIT_MAX_MS, 0);

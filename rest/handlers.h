@@ -6,17 +6,22 @@ struct rest_call;
 typedef void rest_handler(struct rest_call *call);
 
 /* index.c */
-rest_handler rest_index_get, rest_version_get, rest_openapi_json, rest_openapi_yaml, rest_config_schema;
+rest_handler rest_index_get, rest_version_get, rest_openapi_json, rest_openapi_yaml, rest_config_schema, rest_whoami;
 /* problem.c */
 rest_handler rest_problem_page;
 /* cluster.c */
-rest_handler rest_cluster_get, rest_cluster_health, rest_brokers_list, rest_broker_get, rest_broker_config, rest_broker_connections;
+rest_handler rest_cluster_get, rest_cluster_health, rest_brokers_list, rest_broker_get, rest_broker_connections;
+/* broker_configs.c, features.c, loggers.c */
+rest_handler rest_broker_config, rest_broker_config_patch, rest_cluster_config, rest_cluster_config_patch, rest_features_get, rest_features_patch, rest_loggers_get,
+    rest_loggers_patch;
 /* log_dirs.c */
 rest_handler rest_log_dirs, rest_broker_log_dirs;
 /* topics.c, topics_write.c */
 rest_handler rest_topics_list, rest_topic_get, rest_topic_get_by_id, rest_topic_create, rest_topic_delete, rest_topic_grow;
 /* partitions.c */
 rest_handler rest_partitions_list, rest_partition_get, rest_partition_segments, rest_partition_producers;
+/* partition_lists.c */
+rest_handler rest_all_partitions, rest_broker_partitions, rest_replicas_list, rest_replica_get, rest_producers_list;
 /* offsets.c */
 rest_handler rest_partition_offsets, rest_records_delete;
 /* configs.c */
@@ -25,6 +30,8 @@ rest_handler rest_topic_config_list, rest_topic_config_patch, rest_topic_config_
 rest_handler rest_produce_topic, rest_produce_partition;
 /* fetch.c */
 rest_handler rest_records_fetch, rest_record_get, rest_record_value, rest_record_key;
+/* browse.c, tail.c */
+rest_handler rest_browse, rest_tail;
 /* metrics.c, metrics_json.c */
 rest_handler rest_metrics_text, rest_metrics_json, rest_metrics_catalog;
 /* health.c */

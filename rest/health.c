@@ -2,30 +2,31 @@
  *
  * alive   our executor runs (it answers) and the I/O pool takes work: a task that has not come back for ten seconds says no
  * ready   recovery is done, the broker is registered and serves, no log directory is offline
- * checks  what an operator would be woken for */
+ * checks  what an operator would be woken for; looked at when asked and every few samples, so that it is known since when each is as it is */
 #include "base/util.h"
 #include "broker/log_dirs.h"
 #include "rest/checks.h"
 #include "rest/handlers.h"
 #include "rest/inside.h"
 #include "rest/topic_view.h"
+#include <stdlib.h>
 #include <string.h>
 
-enum { DIRS_MAX = 64, OFFENDERS_MAX = 100, BEAT_LATE_US = 10000000 };
+enum { DIRS_MAX = 64, OFFENDERS_MAX = 100, PRODUCERS_MAX = 20000, TRANSACTION_MAX_MS = 900000, BEAT_LATE_US = 10000000 };
 
 /* ---- checks */
 
 struct check_run {
-    struct rest_call *call;
+    struct broker *broker;
     const struct broker_view *view;
-    bool write;                                /* offenders into call->out */
+    struct rest_json *out;                     /* for offenders; NULL: they are only counted */
     uint32_t count;
 };
 
 static void offend_partition(struct check_run *run, const struct broker_view_topic *topic, const struct broker_view_partition *row)
 {
-    struct rest_json *out = &run->call->out;
-    if (run->count++ >= OFFENDERS_MAX || !run->write) return;
+    struct rest_json *out = run->out;
+    if (run->count++ >= OFFENDERS_MAX || out == NULL) return;
     rest_json_open(out, NULL, '{');
     rest_json_str(out, "topic", topic->name);
     rest_json_int(out, "partition", row->index);
@@ -63,20 +64,52 @@ static void controller_active(struct check_run *run)
 static void disks(struct check_run *run, bool space)
 {
     struct broker_log_dir dirs[DIRS_MAX];
-    const uint32_t count = OT_MIN(broker_log_dirs(run->call->broker, dirs, DIRS_MAX), (uint32_t)DIRS_MAX);
+    const uint32_t count = OT_MIN(broker_log_dirs(run->broker, dirs, DIRS_MAX), (uint32_t)DIRS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         if (space ? dirs[i].space == BROKER_LOG_DIR_OK : !dirs[i].offline) continue;
-        if (run->count++ >= OFFENDERS_MAX || !run->write) continue;
-        rest_json_open(&run->call->out, NULL, '{');
-        rest_json_int(&run->call->out, "broker", broker_node_id(run->call->broker));
-        rest_json_text(&run->call->out, "log_dir", dirs[i].path);
-        if (space) rest_json_big(&run->call->out, "free_bytes", (int64_t)dirs[i].free_bytes);
-        rest_json_close(&run->call->out, '}');
+        if (run->count++ >= OFFENDERS_MAX || run->out == NULL) continue;
+        rest_json_open(run->out, NULL, '{');
+        rest_json_int(run->out, "broker", broker_node_id(run->broker));
+        rest_json_text(run->out, "log_dir", dirs[i].path);
+        if (space) rest_json_big(run->out, "free_bytes", (int64_t)dirs[i].free_bytes);
+        rest_json_close(run->out, '}');
     }
 }
 
 static void disk_free(struct check_run *run) { disks(run, true); }
 static void log_dirs_online(struct check_run *run) { disks(run, false); }
+
+/* A producer whose transaction is open and has written nothing for longer than any transaction may take holds back every read_committed reader. */
+struct stuck { struct check_run *run; struct eng_producer_view *producers; int64_t now_ms; };
+
+static void find_stuck(void *arg, struct broker_partition *partition)
+{
+    struct stuck *stuck = arg;
+    struct broker_partition_state state;
+    broker_partition_state(partition, &state);
+    if (!state.open || !state.leader || state.last_stable_offset >= state.high_watermark) return;
+    const uint32_t count = OT_MIN(broker_partition_producers(partition, stuck->producers, PRODUCERS_MAX), (uint32_t)PRODUCERS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct eng_producer_view *producer = &stuck->producers[i];
+        if (producer->current_txn_first_offset < 0 || stuck->now_ms - producer->last_timestamp_ms < TRANSACTION_MAX_MS) continue;
+        struct rest_json *out = stuck->run->out;
+        if (stuck->run->count++ >= OFFENDERS_MAX || out == NULL) continue;
+        rest_json_open(out, NULL, '{');
+        rest_json_text(out, "topic", state.topic);
+        rest_json_int(out, "partition", state.partition);
+        rest_json_big(out, "producer_id", producer->producer_id);
+        rest_json_big(out, "current_transaction_start_offset", producer->current_txn_first_offset);
+        rest_json_big(out, "last_timestamp_ms", producer->last_timestamp_ms);
+        rest_json_close(out, '}');
+    }
+}
+
+static void no_stuck_transactions(struct check_run *run)
+{
+    struct stuck stuck = { .run = run, .producers = malloc(PRODUCERS_MAX * sizeof(*stuck.producers)), .now_ms = ot_clock_wall_ms() };
+    if (stuck.producers != NULL) broker_partitions_each(run->broker, find_stuck, &stuck);
+    free(stuck.producers);
+}
 
 static const struct { const char *name; bool failing; void (*run)(struct check_run *run); } checks[] = {
     { "no_offline_partitions", true, no_offline_partitions },
@@ -85,30 +118,48 @@ static const struct { const char *name; bool failing; void (*run)(struct check_r
     { "controller_active", true, controller_active },
     { "disk_free", false, disk_free },
     { "log_dirs_online", false, log_dirs_online },
+    { "no_stuck_transactions", false, no_stuck_transactions },
 };
+OT_STATIC_ASSERT(OT_ARRAY_COUNT(checks) <= REST_CHECKS_MAX, "since when each is as it is");
+
+/* Runs one and takes note of when it changed. */
+static struct check_run look(struct rest_server *server, const struct broker_view *view, uint32_t index, struct rest_json *out)
+{
+    struct check_run run = { .broker = server->broker, .view = view, .out = out };
+    struct rest_check_since *since = &server->check_since[index];
+    checks[index].run(&run);
+    if (since->at_ms == 0 || since->ok != (run.count == 0)) *since = (struct rest_check_since){ .at_ms = ot_clock_wall_ms(), .ok = run.count == 0 };
+    return run;
+}
+
+void rest_checks_tick(struct rest_server *server)
+{
+    const struct broker_view *view = broker_view_take(server->broker);
+    for (uint32_t i = 0; i < OT_ARRAY_COUNT(checks); i++) (void)look(server, view, i, NULL);
+    broker_view_give(view);
+}
 
 const char *rest_checks_status(struct rest_call *call, const struct broker_view *view)
 {
-    bool degraded = false;
+    bool degraded = false, failing = false;
     for (uint32_t i = 0; i < OT_ARRAY_COUNT(checks); i++) {
-        struct check_run run = { .call = call, .view = view };
-        checks[i].run(&run);
-        if (run.count > 0 && checks[i].failing) return "failing";
+        const struct check_run run = look(call->server, view, i, NULL);
+        failing |= run.count > 0 && checks[i].failing;
         degraded |= run.count > 0;
     }
-    return degraded ? "degraded" : "ok";
+    return failing ? "failing" : degraded ? "degraded" : "ok";
 }
 
 static bool write_check(struct rest_call *call, const struct broker_view *view, uint32_t index)
 {
     struct rest_json *out = &call->out;
-    struct check_run run = { .call = call, .view = view, .write = true };
     rest_json_open(out, NULL, '{');
     rest_json_text(out, "name", checks[index].name);
     rest_json_open(out, "offenders", '[');
-    checks[index].run(&run);
+    const struct check_run run = look(call->server, view, index, out);
     rest_json_close(out, ']');
     rest_json_bool(out, "ok", run.count == 0);
+    rest_json_time(out, "since", call->server->check_since[index].at_ms);
     rest_json_int(out, "count", run.count);
     rest_json_close(out, '}');
     return run.count == 0;
@@ -167,7 +218,7 @@ void rest_readyz(struct rest_call *call)
 {
     struct rest_json *out = &call->out;
     struct broker_health health;
-    struct check_run offline = { .call = call };
+    struct check_run offline = { .broker = call->broker };
     const bool verbose = rest_query_flag(call, "verbose");
     if (rest_faulty(call)) return;
     broker_health(call->broker, &health);

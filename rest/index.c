@@ -48,6 +48,7 @@ void rest_version_get(struct rest_call *call)
     rest_json_text(out, "version", setup->version);
     rest_json_text(out, "commit", setup->commit);
     rest_json_text(out, "rest", "v1");
+    rest_features_write(out, "feature_levels");
     rest_json_open(out, "kafka_apis", '[');
     for (uint32_t i = 0; i < setup->api_count; i++) {
         rest_json_open(out, NULL, '{');
@@ -58,6 +59,19 @@ void rest_version_get(struct rest_call *call)
         rest_json_close(out, '}');
     }
     rest_json_close(out, ']');
+    rest_json_close(out, '}');
+    rest_reply_json(call, 200);
+}
+
+void rest_whoami(struct rest_call *call)
+{
+    struct rest_json *out = &call->out;
+    const bool by_socket = strcmp(call->peer, "unix") == 0;
+    rest_json_open(out, NULL, '{');
+    rest_json_text(out, "principal", call->principal);
+    rest_json_bool(out, "authenticated", by_socket);           /* the kernel vouches for who is at the other end of a socket file */
+    rest_json_text(out, "mechanism", by_socket ? "socket_peer" : NULL);
+    rest_json_text(out, "address", call->peer);
     rest_json_close(out, '}');
     rest_reply_json(call, 200);
 }

@@ -32,6 +32,9 @@ struct rest_totals { double bytes_in, bytes_out, records_in, produce, fetch, err
 struct rest_sample { int64_t at_us; struct rest_totals totals; uint32_t api_count; struct { char api[40]; double requests, errors; } apis[REST_SAMPLE_APIS]; };
 struct rest_topic_rate { double in[3], out[3]; uint32_t tick; };       /* totals at the last three samples */
 
+#define REST_CHECKS_MAX 16
+struct rest_check_since { int64_t at_ms; bool ok; };
+
 struct rest_server {
     struct broker *broker;
     struct rest_setup setup;
@@ -43,10 +46,13 @@ struct rest_server {
     char served_by[16];
     size_t body_max;
     struct rest_limits limits;
+    pthread_mutex_t login_mutex; uint32_t login_uid; char login[64];   /* the last user who came by a socket file */
     _Atomic bool stopping;
     _Atomic uint64_t next_request;
     _Atomic uint32_t round_robin;              /* of records without key */
     struct rest_call *first;                   /* in work; on exec */
+    struct rest_stream *streams; uint32_t stream_count;        /* open ones; on exec */
+    struct rest_onces *onces;                  /* on exec */
     pthread_mutex_t mutex; pthread_cond_t idle;
     uint32_t working;                          /* suspended connections and heartbeats under way; guarded by mutex */
     struct ot_task cancel_task, start_task;
@@ -54,6 +60,7 @@ struct rest_server {
     /* sampler.c, on exec */
     struct ot_timer sample_timer;
     struct rest_sample *samples; uint32_t sample_next, sample_count;
+    struct rest_check_since check_since[REST_CHECKS_MAX];      /* health.c */
     struct ot_map topic_rates; uint32_t ticks;
     struct ot_task beat, beat_back;            /* through the I/O pool and back: is it alive? */
     int64_t beat_us;                           /* posted; 0: none is under way */

@@ -34,8 +34,5 @@ void rest_log_dirs(struct rest_call *call)
 
 void rest_broker_log_dirs(struct rest_call *call)
 {
-    int64_t id = 0;
-    if (!rest_param_int(call, 0, "broker", 0, INT32_MAX, &id)) return;
-    if (id == broker_node_id(call->broker)) rest_log_dirs(call);
-    else rest_problem(call, OT_ERR_BROKER_ID_NOT_REGISTERED, "no broker has the id %lld", (long long)id);
+    if (rest_broker_is_here(call)) rest_log_dirs(call);
 }

@@ -111,18 +111,22 @@ static int by_id(const void *a, const void *b)
     return (one->producer_id > two->producer_id) - (one->producer_id < two->producer_id);
 }
 
-static void write_producer(struct rest_call *call, const struct eng_producer_view *producer)
+void rest_producer_members(struct rest_json *out, const struct eng_producer_view *producer)
 {
-    struct rest_json *out = &call->out;
-    rest_list_item(call);
-    rest_json_open(out, NULL, '{');
     rest_json_big(out, "producer_id", producer->producer_id);
     rest_json_int(out, "epoch", producer->epoch);
     rest_json_big_or_null(out, "last_sequence", producer->last_sequence);
     rest_json_big_or_null(out, "last_timestamp_ms", producer->last_timestamp_ms);
     rest_json_big_or_null(out, "coordinator_epoch", producer->coordinator_epoch);
     rest_json_big_or_null(out, "current_transaction_start_offset", producer->current_txn_first_offset);
-    rest_json_close(out, '}');
+}
+
+static void write_producer(struct rest_call *call, const struct eng_producer_view *producer)
+{
+    rest_list_item(call);
+    rest_json_open(&call->out, NULL, '{');
+    rest_producer_members(&call->out, producer);
+    rest_json_close(&call->out, '}');
 }
 
 void rest_partition_producers(struct rest_call *call)

@@ -17,6 +17,8 @@
     X(HTTP_URI_TOO_LONG,          414, false, "The request target is too long", "A request target may have 8 KiB.") \
     X(HTTP_UNSUPPORTED_MEDIA_TYPE, 415, false, "The body has a type that is not taken here", "Bodies are application/json; records are also taken as text/plain, application/octet-stream and application/x-ndjson. Compressed bodies are not taken.") \
     X(HTTP_MISDIRECTED_REQUEST,   421, false, "The Host is not ours", "The Host header names something that is not this server. That stops pages that point a name of their own at this address. Use an IP address, localhost, the name of the machine, or the host of rest.listeners.") \
+    X(HTTP_KEY_REUSED,            422, false, "The Idempotency-Key was used for another request", "The same key came before with another method, path or body within 24 hours. Nothing was done. A new request takes a new key.") \
+    X(HTTP_PRECONDITION_REQUIRED, 428, false, "If-Match is required", "rest.require.if.match is set: a change of a topic or configuration names the version that it is meant for, as its ETag told, in If-Match (or sends If-None-Match: * to create only).") \
     X(HTTP_TOO_MANY_REQUESTS,     429, true,  "Too many requests", "One client address may send 200 requests a second. Retry-After tells when to come again.") \
     X(HTTP_HEADERS_TOO_LARGE,     431, false, "The headers are too large", "A header block may have 32 KiB.") \
     X(HTTP_INTERNAL_ERROR,        500, false, "The server met an error it has no name for", "The log of the broker has a line with the request id.") \

@@ -51,9 +51,10 @@ bool rest_data_write(struct rest_json *out, const char *key, struct ot_blob data
     return cut;
 }
 
-void rest_record_write(struct rest_json *out, const struct broker_record_view *record, const struct rest_record_form *form)
+void rest_record_write(struct rest_json *out, const struct broker_record_view *record, const struct rest_record_form *form, int32_t partition)
 {
     rest_json_open(out, NULL, '{');
+    if (partition >= 0) rest_json_int(out, "partition", partition);
     rest_json_big(out, "offset", record->offset);
     rest_json_big_or_null(out, "timestamp_ms", record->timestamp_ms);
     rest_json_text(out, "timestamp_type", record->append_time ? "log_append" : "create");
@@ -74,4 +75,10 @@ void rest_record_write(struct rest_json *out, const struct broker_record_view *r
     rest_json_text(out, "codec", record->codec);
     if (cut) rest_json_bool(out, "truncated", true);
     rest_json_close(out, '}');
+}
+
+void rest_one_line(struct rest_json *out, size_t from)
+{
+    for (size_t i = from; i < out->bytes; i++)
+        if (out->data[i] == '\n' || out->data[i] == '\r') out->data[i] = ' ';
 }

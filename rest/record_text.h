@@ -13,6 +13,9 @@ void rest_record_form_read(struct rest_call *call, struct rest_record_form *out)
 /* {"string":…}, {"json":…}, {"base64":…} or null. auto and json: JSON if it is JSON (as it is stored, byte for byte), else as string: a string if it
  * is UTF-8, else base64. Bytes beyond limit (0: none) are cut. True: they were. Any thread. */
 bool rest_data_write(struct rest_json *out, const char *key, struct ot_blob data, enum rest_data_form form, int64_t limit_bytes);
-void rest_record_write(struct rest_json *out, const struct broker_record_view *record, const struct rest_record_form *form);
+/* partition: a member of that name, or -1 for none. */
+void rest_record_write(struct rest_json *out, const struct broker_record_view *record, const struct rest_record_form *form, int32_t partition);
+/* JSON is shown as it is stored, line breaks and all; where a record must be one line, those of what was written from `from` on become blanks. */
+void rest_one_line(struct rest_json *out, size_t from);
 
 #endif

@@ -3,6 +3,8 @@
 #include "base/util.h"
 #include "rest/accept.h"
 #include "rest/inside.h"
+#include "rest/once.h"
+#include "rest/stream.h"
 #include "rest/problem.h"
 #include <inttypes.h>
 #include <microhttpd.h>
@@ -40,6 +42,7 @@ static void answered(struct rest_call *call, int status, const char *content_typ
     else server->first = call->next;
     if (call->next != NULL) call->next->prev = call->prev;
     if (call->route != NULL && (call->route->flags & REST_WRITE) != 0) rest_audit(call);
+    rest_once_answered(call);
     atomic_store(&call->stage, REST_ANSWERED);
     MHD_resume_connection(connection);         /* from here on the call may be gone */
     rest_server_let_go(server);
@@ -73,6 +76,8 @@ static void finish_json(struct rest_call *call, int status, const char *content_
 }
 
 void rest_reply_json(struct rest_call *call, int status) { finish_json(call, status, "application/json"); }
+
+void rest_reply_stream(struct rest_call *call) { answered(call, 200, "text/event-stream"); }
 
 void rest_reply_empty(struct rest_call *call, int status)
 {
@@ -192,7 +197,13 @@ bool rest_if_match(struct rest_call *call, int64_t version, int64_t *if_version_
 {
     char etag[32];
     *if_version_out = -1;
-    if (call->if_match == NULL) return true;
+    if (call->if_match == NULL) {
+        const bool create_only = call->if_none_match != NULL && strcmp(call->if_none_match, "*") == 0;
+        if (create_only || !broker_config(call->broker)->rest_require_if_match) return true;
+        rest_etag(call, version);
+        rest_problem_http(call, "HTTP_PRECONDITION_REQUIRED", "this change needs If-Match with the ETag of what it is meant for");
+        return false;
+    }
     snprintf(etag, sizeof(etag), "\"%" PRId64 "\"", version);
     if (rest_etag_in(call->if_match, etag, false)) {
         *if_version_out = version;
@@ -243,10 +254,10 @@ static bool add_header(struct MHD_Response *response, const char *name, const ch
 int rest_queue(struct rest_call *call)
 {
     const bool bodiless = call->status == 204 || call->status == 304;
-    struct MHD_Response *response = bodiless || call->out.data == NULL ? MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT)
+    struct MHD_Response *response = call->stream != NULL ? rest_stream_response(call->stream) : bodiless || call->out.data == NULL ? MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT)
         : MHD_create_response_from_buffer(call->out.bytes, call->out.data, MHD_RESPMEM_MUST_FREE);
     if (response == NULL) return MHD_NO;
-    if (!bodiless) call->out.data = NULL;      /* the response's now */
+    if (!bodiless && call->stream == NULL) call->out.data = NULL;      /* the response's now */
     else rest_json_free(&call->out);
     bool good = add_header(response, "Ottla-Request-Id", call->request_id) && add_header(response, "Ottla-Served-By", call->server->served_by)
         && add_header(response, "X-Content-Type-Options", "nosniff");

@@ -10,17 +10,25 @@
 
 static const struct rest_route routes[] = {
     { REST_GET, "/v1", "getIndex", rest_index_get, 0, NULL, "what is served here" },
-    { REST_GET, "/v1/version", "getVersion", rest_version_get, 0, NULL, "build and protocol versions" },
+    { REST_GET, "/v1/version", "getVersion", rest_version_get, REST_LOCAL, NULL, "build and protocol versions" },
     { REST_GET, "/v1/cluster", "getCluster", rest_cluster_get, REST_META, NULL, "the cluster in a few numbers" },
     { REST_GET, "/v1/cluster/health", "getClusterHealth", rest_cluster_health, REST_META, NULL, "named checks with their offenders" },
+    { REST_GET, "/v1/cluster/config", "getClusterConfig", rest_cluster_config, REST_META, NULL, "what is set for all brokers" },
+    { REST_PATCH, "/v1/cluster/config", "patchClusterConfig", rest_cluster_config_patch, REST_WRITE | REST_JSON_BODY | REST_DRY, NULL, "merge defaults for all brokers and topics; null takes one back" },
+    { REST_GET, "/v1/cluster/features", "getFeatures", rest_features_get, REST_META, NULL, "feature levels" },
+    { REST_PATCH, "/v1/cluster/features", "patchFeatures", rest_features_patch, REST_WRITE | REST_JSON_BODY | REST_DRY, "allow_downgrade", "feature levels up, or down" },
     { REST_GET, "/v1/brokers", "listBrokers", rest_brokers_list, REST_LIST | REST_META, NULL, "registered brokers" },
     { REST_GET, "/v1/brokers/{broker}", "getBroker", rest_broker_get, REST_META, NULL, "one broker" },
     { REST_GET, "/v1/brokers/{broker}/config", "getBrokerConfig", rest_broker_config, REST_META, NULL, "every broker key with value and source" },
+    { REST_PATCH, "/v1/brokers/{broker}/config", "patchBrokerConfig", rest_broker_config_patch, REST_WRITE | REST_JSON_BODY | REST_DRY, NULL, "merge settings of one broker; null inherits" },
+    { REST_GET, "/v1/brokers/{broker}/partitions", "listBrokerPartitions", rest_broker_partitions, REST_LIST | REST_META, "topic", "replicas that it holds" },
+    { REST_GET, "/v1/brokers/{broker}/loggers", "getLoggers", rest_loggers_get, 0, NULL, "log levels" },
+    { REST_PATCH, "/v1/brokers/{broker}/loggers", "patchLoggers", rest_loggers_patch, REST_WRITE | REST_JSON_BODY | REST_DRY, NULL, "log levels, until the process ends" },
     { REST_GET, "/v1/brokers/{broker}/connections", "listConnections", rest_broker_connections, REST_LIST, NULL, "client connections" },
     { REST_GET, "/v1/brokers/{broker}/log-dirs", "listBrokerLogDirs", rest_broker_log_dirs, REST_LIST, NULL, "log directories of one broker" },
     { REST_GET, "/v1/log-dirs", "listLogDirs", rest_log_dirs, REST_LIST, NULL, "log directories" },
     { REST_GET, "/v1/topics", "listTopics", rest_topics_list, REST_LIST | REST_META, "internal,state,prefix,sort", "topics" },
-    { REST_POST, "/v1/topics", "createTopic", rest_topic_create, REST_WRITE | REST_JSON_BODY | REST_DRY, NULL, "create a topic" },
+    { REST_POST, "/v1/topics", "createTopic", rest_topic_create, REST_WRITE | REST_JSON_BODY | REST_DRY | REST_ONCE, NULL, "create a topic" },
     { REST_GET, "/v1/topics/id/{topic_id}", "getTopicById", rest_topic_get_by_id, REST_META, NULL, "one topic, by its id" },
     { REST_GET, TOPIC, "getTopic", rest_topic_get, REST_META, NULL, "one topic" },
     { REST_DELETE, TOPIC, "deleteTopic", rest_topic_delete, REST_WRITE | REST_DRY, NULL, "delete a topic and its records" },
@@ -30,23 +38,30 @@ static const struct rest_route routes[] = {
     { REST_PUT, TOPIC "/config/{name}", "putTopicConfig", rest_topic_config_put, REST_WRITE | REST_JSON_BODY | REST_DRY, NULL, "override one key" },
     { REST_DELETE, TOPIC "/config/{name}", "deleteTopicConfig", rest_topic_config_delete, REST_WRITE | REST_DRY, NULL, "inherit one key again" },
     { REST_GET, TOPIC "/partitions", "listPartitions", rest_partitions_list, REST_LIST | REST_META, NULL, "partitions with their replicas" },
-    { REST_POST, TOPIC "/partitions", "growTopic", rest_topic_grow, REST_WRITE | REST_JSON_BODY | REST_DRY, NULL, "more partitions" },
+    { REST_POST, TOPIC "/partitions", "growTopic", rest_topic_grow, REST_WRITE | REST_JSON_BODY | REST_DRY | REST_ONCE, NULL, "more partitions" },
     { REST_GET, PARTITION, "getPartition", rest_partition_get, REST_META, NULL, "one partition" },
+    { REST_GET, PARTITION "/replicas", "listReplicas", rest_replicas_list, REST_LIST | REST_META, NULL, "its replicas, the preferred leader first" },
+    { REST_GET, PARTITION "/replicas/{broker}", "getReplica", rest_replica_get, REST_META, NULL, "one replica" },
     { REST_GET, PARTITION "/offsets", "getOffsets", rest_partition_offsets, 0, "at,isolation,timeout_ms", "offset of a time or an end" },
     { REST_GET, PARTITION "/segments", "listSegments", rest_partition_segments, REST_LIST, NULL, "segment files" },
     { REST_GET, PARTITION "/producers", "listPartitionProducers", rest_partition_producers, REST_LIST, NULL, "idempotent producers it remembers" },
-    { REST_GET, PARTITION "/records", "fetchRecords", rest_records_fetch, 0, "offset,timestamp,last,limit,max_bytes,max_wait_ms,isolation," FETCH_FORM, "read records" },
+    { REST_GET, PARTITION "/records", "fetchRecords", rest_records_fetch, REST_LINES, "offset,timestamp,last,limit,max_bytes,max_wait_ms,isolation," FETCH_FORM, "read records" },
     { REST_POST, PARTITION "/records", "produceToPartition", rest_produce_partition, REST_WRITE | REST_RECORD_BODY, "key,acks", "append records to one partition" },
     { REST_POST, PARTITION "/records/delete", "deleteRecords", rest_records_delete, REST_WRITE | REST_JSON_BODY, NULL, "advance the log start" },
     { REST_GET, PARTITION "/records/{offset}", "getRecord", rest_record_get, 0, "isolation," FETCH_FORM, "one record" },
     { REST_GET, PARTITION "/records/{offset}/value", "getRecordValue", rest_record_value, REST_ANY_TYPE, "isolation", "its value as it is" },
     { REST_GET, PARTITION "/records/{offset}/key", "getRecordKey", rest_record_key, REST_ANY_TYPE, "isolation", "its key as it is" },
+    { REST_GET, TOPIC "/records", "browseRecords", rest_browse, REST_LINES, "contains,key,partition,limit,continue_token,isolation," FETCH_FORM, "the newest records of all partitions, newest first" },
+    { REST_GET, TOPIC "/tail", "tailRecords", rest_tail, REST_EVENTS, "contains,key,partition,isolation," FETCH_FORM, "new records as they come, as server-sent events" },
     { REST_POST, TOPIC "/records", "produce", rest_produce_topic, REST_WRITE | REST_RECORD_BODY, "key,partition,acks", "append records" },
+    { REST_GET, "/v1/partitions", "listAllPartitions", rest_all_partitions, REST_LIST | REST_META, "state,topic,broker", "partitions of all topics" },
+    { REST_GET, "/v1/producers", "listProducers", rest_producers_list, REST_LIST, "topic", "idempotent producers across partitions" },
+    { REST_GET, "/v1/whoami", "whoami", rest_whoami, REST_LOCAL, NULL, "who is asking" },
     { REST_GET, "/v1/config-schema", "getConfigSchema", rest_config_schema, REST_LIST, "scope,prefix", "every configuration key" },
-    { REST_GET, "/v1/metrics", "getMetrics", rest_metrics_json, 0, "window", "current values" },
-    { REST_GET, "/v1/metrics/catalog", "getMetricsCatalog", rest_metrics_catalog, REST_LIST, "prefix", "every metric" },
+    { REST_GET, "/v1/metrics", "getMetrics", rest_metrics_json, REST_LOCAL, "window", "current values" },
+    { REST_GET, "/v1/metrics/catalog", "getMetricsCatalog", rest_metrics_catalog, REST_LIST | REST_LOCAL, "prefix", "every metric" },
     { REST_GET, "/v1/health/checks/{name}", "getHealthCheck", rest_health_check, 0, NULL, "one check, for alerting" },
-    { REST_GET, "/metrics", "getPrometheus", rest_metrics_text, REST_ANY_TYPE, NULL, "Prometheus text 0.0.4" },
+    { REST_GET, "/metrics", "getPrometheus", rest_metrics_text, REST_ANY_TYPE | REST_LOCAL, NULL, "Prometheus text 0.0.4" },
     { REST_GET, "/healthz", "getHealthz", rest_healthz, REST_PROBE, NULL, "is the process alive" },
     { REST_GET, "/readyz", "getReadyz", rest_readyz, REST_PROBE, "verbose", "may it be sent clients" },
     { REST_GET, "/problems/{slug}", "getProblem", rest_problem_page, REST_HTML, NULL, "what an error means" },
@@ -152,8 +167,11 @@ uint32_t rest_route_query(const struct rest_route *route, const char *out[static
     if ((route->flags & REST_LIST) != 0) count = add_words("limit,page_token,fields,format", out, count, &at, end);
     if ((route->flags & REST_WRITE) != 0) count = add_words("timeout_ms", out, count, &at, end);
     if ((route->flags & REST_DRY) != 0) count = add_words("validate_only", out, count, &at, end);
-    if ((route->flags & REST_META) != 0) count = add_words("min_metadata_offset,timeout_ms", out, count, &at, end);
-    if ((route->flags & REST_ANY_TYPE) == 0) count = add_words("pretty,int64", out, count, &at, end);
+    if ((route->flags & REST_META) != 0) count = add_words("min_metadata_offset,consistency,timeout_ms", out, count, &at, end);
+    if ((route->flags & REST_LINES) != 0) count = add_words("format", out, count, &at, end);
+    if ((route->flags & REST_LOCAL) != 0) count = add_words("broker", out, count, &at, end);
+    if ((route->flags & REST_EVENTS) != 0) count = add_words("int64", out, count, &at, end);
+    else if ((route->flags & REST_ANY_TYPE) == 0) count = add_words("pretty,int64", out, count, &at, end);
     return count;
 }
 

@@ -17,7 +17,11 @@ enum rest_route_flags {
     REST_META = 32,            /* read from the metadata image: min_metadata_offset, Ottla-Metadata-Lag-Ms */
     REST_PROBE = 64,           /* never rate limited */
     REST_ANY_TYPE = 128,       /* the answer's type is what it is: Accept is not looked at */
-    REST_HTML = 256            /* also as a page for people */
+    REST_HTML = 256,           /* also as a page for people */
+    REST_LINES = 512,          /* also as NDJSON, one record a line: format, or Accept */
+    REST_LOCAL = 1024,         /* about this broker alone: broker */
+    REST_ONCE = 2048,          /* Idempotency-Key is heeded */
+    REST_EVENTS = 4096         /* an event stream */
 };
 
 struct rest_call;

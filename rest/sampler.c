@@ -1,9 +1,12 @@
 /* Totals every five seconds, for rates over the last ten seconds and longer windows; and a beat through the I/O pool. All on the server's executor. */
 #include "base/util.h"
+#include "rest/checks.h"
 #include "rest/sample.h"
 #include "rest/topic_view.h"
 #include <stdlib.h>
 #include <string.h>
+
+enum { CHECK_TICKS = 6 };                      /* half a minute */
 
 struct reading { struct rest_server *server; struct rest_sample *sample; bool topics; };
 
@@ -94,6 +97,19 @@ bool rest_topic_rates(struct rest_call *call, struct ot_str topic, double *in_ou
     return true;
 }
 
+bool rest_broker_rates(struct rest_call *call, double *in_out, double *out_out)
+{
+    struct rest_server *server = call->server;
+    if (server->sample_count < 2) return false;
+    const struct rest_sample *now = &server->samples[(server->sample_next + REST_SAMPLES - 1) % REST_SAMPLES];
+    const struct rest_sample *before = rest_sample_before(server, now->at_us - 2 * REST_SAMPLE_US);
+    const double seconds = (double)(now->at_us - before->at_us) / 1e6;
+    if (seconds < 1) return false;
+    *in_out = OT_MAX(now->totals.bytes_in - before->totals.bytes_in, 0) / seconds;
+    *out_out = OT_MAX(now->totals.bytes_out - before->totals.bytes_out, 0) / seconds;
+    return true;
+}
+
 /* Topics that are gone. */
 static void forget_topics(struct rest_server *server)
 {
@@ -128,6 +144,7 @@ static void tick(struct ot_timer *timer)
     server->sample_next = (server->sample_next + 1) % REST_SAMPLES;
     server->sample_count = OT_MIN(server->sample_count + 1, (uint32_t)REST_SAMPLES);
     forget_topics(server);
+    if (server->ticks % CHECK_TICKS == 1) rest_checks_tick(server);
     if (server->beat_us == 0) {
         rest_server_hold(server);
         server->beat_us = ot_clock_boot_us();

@@ -6,10 +6,13 @@
  */
 #include "rest/inside.h"
 #include "base/log.h"
+#include "rest/once.h"
+#include "rest/stream.h"
 #include "base/util.h"
 #include <arpa/inet.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +40,21 @@ void rest_server_let_go(struct rest_server *server)
 
 /* ---- one request */
 
+/* The login of a user of this machine; asked for once in a row, since that may read files. */
+static void name_login(struct rest_server *server, uid_t uid, char *out, size_t out_bytes)
+{
+    char room[1024];
+    struct passwd entry, *found = NULL;
+    pthread_mutex_lock(&server->login_mutex);
+    if (server->login_uid != uid || server->login[0] == 0) {
+        if (getpwuid_r(uid, &entry, room, sizeof(room), &found) != 0 || found == NULL) snprintf(server->login, sizeof(server->login), "uid-%u", (unsigned)uid);
+        else snprintf(server->login, sizeof(server->login), "%s", entry.pw_name);
+        server->login_uid = uid;
+    }
+    snprintf(out, out_bytes, "User:%s", server->login);
+    pthread_mutex_unlock(&server->login_mutex);
+}
+
 static void name_peer(struct rest_call *call)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
@@ -53,7 +71,7 @@ static void name_peer(struct rest_call *call)
         const union MHD_ConnectionInfo *fd = MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
         snprintf(call->peer, sizeof(call->peer), "unix");
         if (fd != NULL && getsockopt(fd->connect_fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0) {
-            snprintf(call->principal, sizeof(call->principal), "User:uid-%u", (unsigned)peer.uid);
+            name_login(call->server, peer.uid, call->principal, sizeof(call->principal));
             return;
         }
     }
@@ -92,6 +110,7 @@ static void completed(void *arg, struct MHD_Connection *connection, void **slot,
     ot_buf_unref(call->body);
     rest_json_free(&call->out);
     json_decref(call->json);
+    if (call->stream != NULL) rest_stream_gone(call->stream);
     ot_arena_free(&call->arena);
     free(call->target);
     free(call);
@@ -126,18 +145,43 @@ static void wait_for_metadata(struct rest_call *call);
 
 static void metadata_timer(struct ot_timer *timer) { wait_for_metadata(OT_CONTAINER(timer, struct rest_call, timer)); }
 
+static void begin(struct rest_call *call)
+{
+    if ((call->route->flags & REST_ONCE) == 0 || !rest_once_begin(call)) call->route->handler(call);
+}
+
+/* ?broker= of what is told about one broker alone. False: answered. */
+static bool asks_us(struct rest_call *call)
+{
+    if ((call->route->flags & REST_LOCAL) == 0) return true;
+    const int64_t id = rest_query_int(call, "broker", 0, INT32_MAX, broker_node_id(call->broker));
+    if (rest_faulty(call)) return false;
+    if (id == broker_node_id(call->broker)) return true;
+    rest_problem_more(call, OT_ERR_BROKER_ID_NOT_REGISTERED, NULL, "GET /v1/brokers", "this is broker %d, and it knows nothing of the inside of broker %lld",
+        broker_node_id(call->broker), (long long)id);
+    return false;
+}
+
 /* min_metadata_offset: read what was written elsewhere, or wait for it. */
 static void wait_for_metadata(struct rest_call *call)
 {
     struct broker_view_cluster cluster;
+    static const char *const consistencies[] = { "local", "controller" };
     const int64_t wanted = rest_query_int(call, "min_metadata_offset", 0, INT64_MAX, 0);
+    const int consistency = rest_query_choice(call, "consistency", consistencies, 2, 0);
     if (rest_faulty(call)) return;
     const struct broker_view *view = broker_view_take(call->broker);
     broker_view_cluster(view, &cluster);
     broker_view_give(view);
     if (cluster.version >= wanted) {
+        const bool controls = cluster.controller_id == cluster.this_broker;
+        if (consistency == 1 && !controls) {
+            rest_problem_more(call, OT_ERR_NOT_CONTROLLER, NULL, "GET /v1/cluster", "broker %d is the controller", cluster.controller_id);
+            return;
+        }
         rest_header_int(call, "Ottla-Metadata-Offset", cluster.version);
-        call->route->handler(call);
+        if (controls) rest_header(call, "Ottla-Metadata-Lag-Ms", "0");
+        begin(call);
     } else if (call->stopping || ot_clock_boot_us() - call->started_us >= call->timeout_ms * 1000) {
         rest_problem_http(call, "HTTP_SERVICE_UNAVAILABLE", "metadata is at %lld here, %lld was asked for", (long long)cluster.version, (long long)wanted);
     } else {
@@ -153,8 +197,9 @@ static void work(struct ot_task *task)
     call->next = server->first;
     if (server->first != NULL) server->first->prev = call;
     server->first = call;
+    if (!asks_us(call)) return;
     if ((call->route->flags & REST_META) != 0) wait_for_metadata(call);
-    else call->route->handler(call);
+    else begin(call);
 }
 
 static enum MHD_Result hand_over(struct rest_call *call)
@@ -296,6 +341,7 @@ enum ot_err rest_server_start(struct broker *broker, const struct rest_setup *se
     server->setup = *setup;
     memcpy(server->listeners, setup->listeners, setup->listener_count * sizeof(server->listeners[0]));
     pthread_mutex_init(&server->mutex, NULL);
+    pthread_mutex_init(&server->login_mutex, NULL);
     pthread_cond_init(&server->idle, NULL);
     ot_map_init(&server->topic_rates);
     for (uint32_t i = 0; i < setup->listener_count; i++) add_name(server, setup->listeners[i].host);
@@ -326,6 +372,7 @@ static void cancel_all(struct ot_task *task)
         call->stopping = true;
         if (call->cancel != NULL) call->cancel(call);
     }
+    rest_streams_stop(server);
     rest_server_let_go(server);
 }
 
@@ -344,7 +391,9 @@ void rest_server_stop(struct rest_server *server)
     for (uint32_t i = 0; i < server->daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
     ot_exec_thread_stop(server->thread);
     rest_sampler_free(server);
+    rest_onces_free(server);
     pthread_mutex_destroy(&server->limits.mutex);
+    pthread_mutex_destroy(&server->login_mutex);
     pthread_mutex_destroy(&server->mutex);
     pthread_cond_destroy(&server->idle);
     free(server);

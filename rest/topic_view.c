@@ -155,23 +155,43 @@ static void write_unknown(struct rest_json *out)
     for (uint32_t i = 0; i < OT_ARRAY_COUNT(members); i++) rest_json_null(out, members[i]);
 }
 
+static void write_replica(struct rest_json *out, const struct broker_view_partition *row, const struct broker_partition_state *local, int32_t here, int32_t id)
+{
+    const bool known = local != NULL && id == here, leads = id == row->leader;
+    rest_json_int(out, "broker", id);
+    rest_json_text(out, "role", leads ? "leader" : "follower");
+    rest_json_bool(out, "in_sync", has_id(row->isr, id));
+    rest_json_big_or_null(out, "log_end_offset", known && local->open ? local->log_end_offset : -1);
+    rest_json_big_or_null(out, "lag", known && leads ? 0 : -1);
+    rest_json_big_or_null(out, "caught_up_ms_ago", known && leads ? 0 : -1);
+    rest_json_text(out, "log_dir", known ? local->log_dir : NULL);
+    rest_json_big_or_null(out, "size_bytes", known ? (int64_t)local->size_bytes : -1);
+}
+
 static void write_replicas(struct rest_json *out, const struct broker_view_partition *row, const struct broker_partition_state *local, int32_t here)
 {
     rest_json_open(out, "replica_state", '[');
     for (int32_t i = 0; i < row->replicas.count; i++) {
-        const int32_t id = row->replicas.ids[i];
-        const bool known = local != NULL && id == here;
         rest_json_open(out, NULL, '{');
-        rest_json_int(out, "broker", id);
-        rest_json_text(out, "role", id == row->leader ? "leader" : "follower");
-        rest_json_bool(out, "in_sync", has_id(row->isr, id));
-        rest_json_big_or_null(out, "log_end_offset", known && local->open ? local->log_end_offset : -1);
-        rest_json_big_or_null(out, "lag", known && id == row->leader ? 0 : -1);
-        rest_json_text(out, "log_dir", known ? local->log_dir : NULL);
-        rest_json_big_or_null(out, "size_bytes", known ? (int64_t)local->size_bytes : -1);
+        write_replica(out, row, local, here, row->replicas.ids[i]);
         rest_json_close(out, '}');
     }
     rest_json_close(out, ']');
+}
+
+void rest_replica_write(struct rest_call *call, const struct broker_view_topic *topic, const struct broker_view_partition *row, int32_t id)
+{
+    struct rest_json *out = &call->out;
+    struct broker_partition_state state;
+    struct broker_partition *partition = broker_partition_find_id(call->broker, &topic->id, row->index);
+    if (partition != NULL) broker_partition_state(partition, &state);
+    rest_json_open(out, NULL, '{');
+    rest_json_str(out, "topic", topic->name);
+    rest_json_int(out, "partition", row->index);
+    rest_json_bool(out, "preferred", row->replicas.count > 0 && row->replicas.ids[0] == id);
+    write_replica(out, row, partition == NULL ? NULL : &state, broker_node_id(call->broker), id);
+    rest_json_close(out, '}');
+    broker_partition_put(partition);
 }
 
 static void write_unclean(void *arg, const struct broker_config_value *value)

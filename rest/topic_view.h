@@ -19,6 +19,8 @@ const char *rest_topic_state_name(const struct rest_topic_sum *sum);
 void rest_topic_write(struct rest_call *call, const char *key, const struct broker_view *view, const struct broker_view_topic *topic, const struct rest_topic_sum *sum,
     bool effective);
 void rest_partition_write(struct rest_call *call, const struct broker_view *view, const struct broker_view_topic *topic, const struct broker_view_partition *row);
+/* One replica as an object of its own; what is not known here is null. */
+void rest_replica_write(struct rest_call *call, const struct broker_view_topic *topic, const struct broker_view_partition *row, int32_t id);
 void rest_ids_write(struct rest_json *out, const char *key, struct broker_view_ids ids);
 void rest_osr_write(struct rest_json *out, const char *key, const struct broker_view_partition *row);
 
@@ -34,7 +36,17 @@ void rest_config_write(struct rest_json *out, const struct broker_config_value *
 const char *rest_config_source_name(enum broker_config_source source);
 const char *rest_config_type_name(enum broker_config_type type);
 
-/* Per topic rates of the sampler; false: not known yet. */
+/* What is told of a producer of a partition. */
+struct eng_producer_view;
+void rest_producer_members(struct rest_json *out, const struct eng_producer_view *producer);
+void rest_features_write(struct rest_json *out, const char *key);      /* name → level */
+
+/* The broker of the path's first parameter, registered; or this very one. False: answered 404. */
+bool rest_broker_find(struct rest_call *call, const struct broker_view *view, struct broker_view_broker *out);
+bool rest_broker_is_here(struct rest_call *call);
+
+/* Rates of the sampler over the last ten seconds, of a topic and of the broker; false: not known yet. */
+bool rest_broker_rates(struct rest_call *call, double *in_out, double *out_out);
 bool rest_topic_rates(struct rest_call *call, struct ot_str topic, double *in_out, double *out_out);
 
 /* ---- changes ---- */

@@ -120,6 +120,8 @@ def test_every_example_works(own_broker):
     topic_id = None
     for name in FIRST + middle + LAST:
         method, path, operation = known[name]
+        if "x-ottla-stream" in operation:      # has no end; rest_stream_test.py reads them
+            continue
         bodies = operation.get("requestBody", {}).get("content", {None: {}})
         for media, content in bodies.items():
             value = judge(operation, *send(broker, method, path, operation, topic_id, media, content.get("example")))
