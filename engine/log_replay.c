@@ -147,7 +147,7 @@ enum ot_err eng_log_aborted(struct eng_log *log, int64_t from, int64_t to, struc
 
 /* ---- producers ---- */
 
-struct replay { struct eng_log *log; bool index; };
+struct replay { struct eng_log *log; struct eng_producers *producers; bool index; };
 
 static enum ot_err replay_batch(void *arg, struct eng_scan *scan, const struct eng_batch_info *info)
 {
@@ -163,7 +163,7 @@ static enum ot_err replay_batch(void *arg, struct eng_scan *scan, const struct e
         if (eng_batch_check_crc(data, info) == OT_OK) eng_batch_marker(data, info, &marker);
         free(owned);
     }
-    enum ot_err err = eng_producers_replay_completed(replay->log->producers, info, info->control ? &marker : NULL, &done);
+    enum ot_err err = eng_producers_replay_completed(replay->producers, info, info->control ? &marker : NULL, &done);
     if (err != OT_OK || !replay->index || done.producer_id < 0 || !done.aborted) return err;
     struct eng_segment *seg = replay->log->segments[eng_log_slot(replay->log, done.last_offset)];
     return index_aborted(replay->log, seg, &done);
@@ -195,7 +195,7 @@ static enum ot_err replay_limit(struct eng_log *log, int64_t recovery_point, int
 enum ot_err eng_log_load_producers(struct eng_log *log, bool index_aborted_too, int64_t recovery_point, int64_t wall_ms)
 {
     int64_t end = atomic_load(&log->log_end_offset), limit = end, from = end;
-    struct replay replay = { log, index_aborted_too };
+    struct replay replay = { log, log->producers, index_aborted_too };
     eng_producers_reset(log->producers);
     if (log->segment_count == 0) return OT_OK;
     /* one from behind a cut would be believed when the log has grown over its offset again */
@@ -207,6 +207,55 @@ enum ot_err eng_log_load_producers(struct eng_log *log, bool index_aborted_too, 
     log->snapshot_at = from == end ? end : -1;
     if (index_aborted_too && (err = eng_log_cut_aborted(log, from)) != OT_OK) return err;
     return from < end ? each_batch(log, from, replay_batch, &replay) : OT_OK;
+}
+
+/* The snapshot at the end of a segment was written without a sync, if it was written at all: a crash may have left a torn one, or none, and recovery looks only at the
+ * newest. Then it is made anew from the one at the segment's start, while the batches are there. Without it a crash would leave neither, and a producer that
+ * only a marker is left of is refused its next sequence. */
+static enum ot_err make_state(struct eng_log *log, struct eng_segment *seg, int64_t end_offset, int64_t wall_ms, struct eng_producers *producers)
+{
+    struct replay replay = { log, producers, false };
+    int64_t from = seg->base_offset;
+    enum ot_err err = eng_snapshots_load(log->io, log->dir_path, seg->base_offset, end_offset, producers, wall_ms, &from);
+    if (err != OT_OK || from == end_offset) return err == OT_OK ? OT_ERR_EXISTS : err;
+    err = each_in_segment(log, seg, from, replay_batch, &replay);
+    if (err == OT_ERR_CORRUPT) {           /* no reason to keep for ever what cannot be read */
+        ot_log(OT_LOG_WARN, "log", "producer_state_unread", "dir=%s base_offset=%" PRId64, log->dir_path, seg->base_offset);
+        err = OT_OK;
+    }
+    if (err != OT_OK) return err;
+    size_t bytes = eng_producers_snapshot_bytes(producers);
+    uint8_t *data = bytes > UINT32_MAX ? NULL : malloc(bytes + 1);
+    if (data == NULL) return OT_ERR_NO_MEMORY;
+    struct ot_writer writer = ot_writer_over(data, bytes);
+    err = eng_producers_snapshot(producers, &writer);
+    struct ot_blob blob = { data, (uint32_t)(writer.at - writer.start), false };
+    if (err == OT_OK) err = eng_snapshots_write(log->io, log->dir_path, end_offset, &blob, true);
+    free(data);
+    return err;
+}
+
+static enum ot_err sync_state(struct eng_log *log, int64_t offset)
+{
+    char name[ENG_SNAPSHOT_NAME_BYTES], path[ENG_PATH_BYTES];
+    int fd = -1;
+    eng_snapshots_name(offset, name);
+    enum ot_err err = eng_path_join(path, log->dir_path, name);
+    if (err == OT_OK) err = log->io->ops->open(log->io, path, OT_IO_READ, &fd);
+    if (err == OT_OK) err = log->io->ops->fdatasync(log->io, fd);
+    log->io->ops->close(log->io, fd);
+    return err == OT_OK ? log->io->ops->sync_dir(log->io, log->dir_path) : err;
+}
+
+enum ot_err eng_log_keep_state(struct eng_log *log, struct eng_segment *seg, int64_t end_offset, int64_t wall_ms)
+{
+    struct eng_log_config config = eng_log_config_now(log);
+    struct eng_producers *producers = NULL;
+    if (end_offset <= seg->base_offset) return OT_OK;
+    enum ot_err err = eng_producers_new(config.producers_max, config.producer_expiry_ms, &producers);
+    if (err == OT_OK) err = make_state(log, seg, end_offset, wall_ms, producers);
+    eng_producers_free(producers);
+    return err == OT_ERR_EXISTS ? sync_state(log, end_offset) : err;
 }
 
 /* ---- epochs ---- */

@@ -97,21 +97,6 @@ static enum ot_err follow_up(struct eng_log *log)
     return err;
 }
 
-/* What the batches of a segment told about their producers lives on in the snapshot at its end. That one was written without a sync; it is synced before the batches go,
- * or a crash leaves neither, and a producer that only a marker is left of is refused its next sequence. */
-static enum ot_err keep_state(struct eng_log *log, int64_t end_offset)
-{
-    char name[ENG_SNAPSHOT_NAME_BYTES], path[ENG_PATH_BYTES];
-    int fd = -1;
-    eng_snapshots_name(end_offset, name);
-    enum ot_err err = eng_path_join(path, log->dir_path, name);
-    if (err == OT_OK) err = log->io->ops->open(log->io, path, OT_IO_READ, &fd);
-    if (err == OT_ERR_NOT_FOUND) return OT_OK;         /* no producers then */
-    if (err == OT_OK) err = log->io->ops->fdatasync(log->io, fd);
-    log->io->ops->close(log->io, fd);
-    return err == OT_OK ? log->io->ops->sync_dir(log->io, log->dir_path) : err;
-}
-
 enum ot_err eng_log_retain(struct eng_log *log, int64_t limit_offset, int64_t wall_ms, struct eng_retained *out)
 {
     struct eng_log_config config = eng_log_config_now(log);
@@ -129,7 +114,7 @@ enum ot_err eng_log_retain(struct eng_log *log, int64_t limit_offset, int64_t wa
             out->roll_wanted = true;       /* the writer's to do; what is in it goes with the next call */
             go = false;
         } else if (err == OT_OK && go) {
-            err = keep_state(log, front.end_offset);
+            err = eng_log_keep_state(log, front.seg, front.end_offset, wall_ms);
             if (err == OT_OK) err = delete_front(log, &front, out);
         }
         eng_segment_unref(front.seg);
