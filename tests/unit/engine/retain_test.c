@@ -145,7 +145,7 @@ static void *race_reader(void *arg)
             atomic_fetch_add(&race->skips, 1);
             continue;
         }
-        if (atomic_load(&race->cuts) != cuts) {        /* the tail went while we read: what we have is good, nothing is an answer too */
+        if (cuts % 2 != 0 || atomic_load(&race->cuts) != cuts) {       /* the tail goes (odd) or went while we read: what we have is good, nothing is an answer too */
             if (result.pin != NULL) result.pin->release(result.pin);
             at = OT_MIN(at, eng_log_end_offset(race->fx->log));
             continue;
