@@ -289,11 +289,61 @@ static void a_write_that_moves_nothing_wakes_nobody(void **state)
     fetch_end(&call);
 }
 
+/* A session may be closed, or forget the entry, before its last answer is written. */
+static void an_answer_keeps_its_names_when_the_session_is_closed_behind_it(void **state)
+{
+    struct core_fixture *f = *state;
+    struct fetch_call last, closes;
+    open_two(f);
+    put(f, 0, 10);
+    fetch_begin(f, &last, 0, 0);
+    fetch_add(&last, "t", 0, 0);
+    broker_fetch(f->broker, &last.fetch);
+    run(f);
+    assert_true(last.done);
+    const struct broker_fetch_node *node = last.fetch.set->nodes.entries[0].value;
+    assert_ptr_not_equal(last.fetch.rows[0].topic.data, node->topic.data);
+    fetch_begin(f, &closes, last.fetch.session_id_out, -1);
+    broker_fetch(f->broker, &closes.fetch);
+    run(f);
+    assert_true(ot_str_equal(last.fetch.rows[0].topic, ot_str_of("t")));
+    assert_true(last.fetch.rows[0].read.bytes > 0);
+    assert_non_null(last.fetch.rows[0].read.pin);
+    fetch_end(&closes);
+    fetch_end(&last);
+}
+
+/* While it waited nothing was pinned: what it found before that may be another file's by now. */
+static void a_cancelled_fetch_answers_with_what_it_holds(void **state)
+{
+    struct core_fixture *f = *state;
+    for (int session = 0; session < 2; session++) {
+        struct fetch_call call;
+        if (session == 0) open_two(f);
+        put(f, 0, 10);
+        fetch_begin(f, &call, 0, session - 1);
+        call.fetch.min_bytes = 100000;
+        fetch_add(&call, "t", 0, 0);
+        broker_fetch(f->broker, &call.fetch);
+        run(f);
+        assert_false(call.done);
+        broker_fetch_cancel(&call.fetch);
+        run(f);
+        assert_true(call.done);
+        for (uint32_t i = 0; i < call.fetch.row_count; i++)
+            if (call.fetch.rows[i].read.bytes > 0) assert_non_null(call.fetch.rows[i].read.pin);
+        assert_true(call.fetch.rows[0].read.bytes > 0);
+        fetch_end(&call);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_long_poll_wakes_when_records_come),
+        TEST(an_answer_keeps_its_names_when_the_session_is_closed_behind_it),
+        TEST(a_cancelled_fetch_answers_with_what_it_holds),
         TEST(it_waits_for_min_bytes_and_no_longer_than_max_wait),
         TEST(it_can_be_cancelled_while_it_waits_and_while_it_reads),
         TEST(unknown_names_ids_and_offsets_are_answered_at_once),

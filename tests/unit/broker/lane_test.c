@@ -149,6 +149,29 @@ static void a_produce_that_nobody_commits_times_out(void **state)
     assert_null(fixture_partition(f, 0)->wait_first);
 }
 
+/* Nobody is left to end its wait for the disk once the lane has it wait. */
+static void a_produce_whose_time_is_up_before_it_is_written_does_not_wait_on(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call call, duplicate;
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "fsync");
+    run(f);
+    produce(f, &call, 0, -1, 5, 0, 10);
+    (void)sim_sched_skip(f->sched, 5100000);   /* the write is queued all the time */
+    run_only(f, f->home);
+    assert_false(call.done);
+    run_only(f, f->io);
+    run_only(f, f->home);
+    assert_true(call.done);                    /* no flush has run */
+    assert_int_equal(call.part.error, OT_ERR_REQUEST_TIMED_OUT);
+    assert_null(fixture_partition(f, 0)->wait_first);
+    run(f);
+    produce(f, &duplicate, 0, -1, 5, 0, 10);
+    run(f);
+    assert_int_equal(duplicate.part.error, OT_OK);            /* it is in the log all the same, once */
+    assert_int_equal(duplicate.part.base_offset, 0);
+}
+
 static void losing_leadership_fails_who_waits_and_who_comes(void **state)
 {
     struct core_fixture *f = *state;
@@ -266,6 +289,7 @@ static void a_full_disk_refuses_produce_and_lets_delete_records_go_on(void **sta
     run(f);
     produce(f, &call, 0, 1, -1, 0, 10);
     run(f);
+    assert_int_equal(eng_store_reserve_hold(f->store, 0, 65536), OT_OK);
     full.capacity_bytes = sim_disk_used_bytes(f->disk) + 1000;
     sim_disk_faults(f->disk, &full);
     broker_space_check(&f->broker->core);
@@ -315,6 +339,7 @@ int main(void)
         TEST(a_write_that_does_not_fit_fails_its_batch_and_those_behind_and_leaves_no_gap),
         TEST(too_few_in_sync_replicas_refuse_acks_all_before_anything_is_written),
         TEST(a_produce_that_nobody_commits_times_out),
+        TEST(a_produce_whose_time_is_up_before_it_is_written_does_not_wait_on),
         TEST(losing_leadership_fails_who_waits_and_who_comes),
         TEST(a_switch_of_class_keeps_the_high_watermark_and_holds_what_follows),
         TEST(removal_answers_everyone_and_gives_the_name_free),
