@@ -329,17 +329,24 @@ void broker_stop(struct broker *broker)
         return;
     }
     broker_shards_stop(broker);
-    bool flushed = broker_core_stop(&broker->core, broker_config_current(broker->setup.config)->ottla_shutdown_flush_timeout_ms);
-    for (uint32_t dir = 0; flushed && dir < eng_store_dir_count(broker->core.store); dir++) {
+    broker->flushed = broker_core_stop(&broker->core, broker_config_current(broker->setup.config)->ottla_shutdown_flush_timeout_ms);
+    ot_log(broker->flushed ? OT_LOG_INFO : OT_LOG_WARN, "broker", "stopped", "node=%d flushed=%s", broker->node_id, broker->flushed ? "yes" : "no");
+}
+
+/* Once every log is closed: the marker vouches for index files and true sizes too, and those are written at the close. */
+static void leave_clean(struct broker *broker, uint64_t unclean)
+{
+    for (uint32_t dir = 0; broker->flushed && dir < eng_store_dir_count(broker->core.store) && dir < BROKER_DIRS_MAX; dir++) {
         if (eng_store_dir_offline(broker->core.store, dir)) {
             continue;
         }
-        enum ot_err err = eng_store_leave_clean(broker->core.store, dir, broker->broker_epoch);
+        bool closed = (unclean >> dir & 1) == 0;
+        enum ot_err err = closed ? eng_store_leave_clean(broker->core.store, dir, broker->broker_epoch) : OT_ERR_IO;
         if (err != OT_OK) {
-            ot_log(OT_LOG_WARN, "broker", "clean_marker_not_written", "log_dir=%s error=%s", eng_store_dir_path(broker->core.store, dir), ot_err_name(err));
+            ot_log(OT_LOG_WARN, "broker", "clean_marker_not_written", "log_dir=%s error=%s text=\"%s\"", eng_store_dir_path(broker->core.store, dir), ot_err_name(err),
+                closed ? "the next start reads the ends of the logs" : "a log did not close whole: the next start reads the ends of the logs");
         }
     }
-    ot_log(flushed ? OT_LOG_INFO : OT_LOG_WARN, "broker", "stopped", "node=%d flushed=%s", broker->node_id, flushed ? "yes" : "no");
 }
 
 void broker_close(struct broker *broker)
@@ -350,7 +357,7 @@ void broker_close(struct broker *broker)
     broker_stop(broker);
     broker_coordinator_close(broker->coordinator);
     if (broker->has_core) {
-        broker_core_free(&broker->core);
+        leave_clean(broker, broker_core_free(&broker->core));
     }
     if (broker->has_store) {
         eng_store_close(broker->core.store);

@@ -114,6 +114,10 @@ static bool write_dir(struct broker_core *core, uint32_t dir, struct broker_part
         }
         pthread_rwlock_unlock(&core->registry);
         enum ot_err err = eng_store_checkpoint_write(core->store, dir, kind, rows, row_count, sync);
+        if (err == OT_ERR_NO_SPACE && sync) {  /* somebody waits for it: the reserve is there for this */
+            eng_store_reserve_release(core->store, dir);
+            err = eng_store_checkpoint_write(core->store, dir, kind, rows, row_count, sync);
+        }
         if (err == OT_OK) continue;
         written = false;
         ot_log(OT_LOG_WARN, "log", "checkpoint_failed", "log_dir=%s error=%s", eng_store_dir_path(core->store, dir), ot_err_name(err));
@@ -133,21 +137,27 @@ static void stale_is_gone(struct broker_core *core, uint64_t added)
 }
 
 /* One at a time, from looking to writing: else a slower one would put back a log start that DeleteRecords has moved and told. */
-void broker_checkpoints_write(struct broker_core *core, bool sync)
+uint64_t broker_checkpoints_write(struct broker_core *core, bool sync)
 {
     uint32_t count = 0;
+    uint64_t failed = 0;
     pthread_mutex_lock(&core->checkpoints_mutex);
     pthread_rwlock_rdlock(&core->registry);
     uint64_t added = core->stale_added;
     pthread_rwlock_unlock(&core->registry);
     struct broker_partition **list = broker_partitions_copy(core, &count);
     struct eng_checkpoint_row *rows = calloc((size_t)count + 1, sizeof(*rows));
-    bool written = list != NULL && rows != NULL;
-    for (uint32_t dir = 0; list != NULL && rows != NULL && dir < eng_store_dir_count(core->store); dir++)
-        if (!eng_store_dir_offline(core->store, dir)) written = write_dir(core, dir, list, count, rows, sync) && written;
+    bool memory = list != NULL && rows != NULL, written = memory;
+    for (uint32_t dir = 0; dir < eng_store_dir_count(core->store) && dir < BROKER_DIRS_MAX; dir++) {
+        bool offline = eng_store_dir_offline(core->store, dir);        /* its files say what they said: nobody can change that */
+        bool good = memory && !offline && write_dir(core, dir, list, count, rows, sync);
+        if (!good) failed |= UINT64_C(1) << dir;
+        written = written && (good || offline);
+    }
     for (uint32_t i = 0; list != NULL && i < count; i++) broker_partition_put(list[i]);
     free(rows);
     free(list);
     if (written && sync) stale_is_gone(core, added);
     pthread_mutex_unlock(&core->checkpoints_mutex);
+    return failed;
 }

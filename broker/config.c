@@ -1,4 +1,4 @@
-/* Values with their sources, and the typed struct that everybody reads. A change makes a new struct; old ones live until the store goes. */
+/* Values with their sources, and the typed struct that everybody reads. A change makes a new struct; the old one lives on for those who have just taken it. */
 #include "broker/config_private.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,8 +83,26 @@ const char *broker_config_effective(const struct broker_config_store *store, con
     return row->fallback;
 }
 
+static bool is_text(const struct broker_config_row *row) { return row->type >= BROKER_CONFIG_TEXT; }
+
+/* Structs that nobody can hold any more: the housekeeper has ticked often since they were replaced. Those of the start stay, for whoever read them then. */
+static void let_go(struct broker_config_store *store, uint64_t ticks)
+{
+    for (struct broker_config_note **link = store->kept == NULL ? &store->kept : &store->kept->next; *link != NULL;) {
+        struct broker_config_note *old = *link;
+        if (old->until_tick == 0 || old->until_tick > ticks) {
+            link = &old->next;
+            continue;
+        }
+        *link = old->next;
+        free(old->config);
+        free(old);
+    }
+}
+
 static enum ot_err refresh(struct broker_config_store *store)
 {
+    uint64_t ticks = atomic_load(&store->ticks);
     uint32_t count;
     const struct broker_config_row *rows = broker_config_rows(&count);
     struct broker_config *config = calloc(1, sizeof(*config));
@@ -97,11 +115,18 @@ static enum ot_err refresh(struct broker_config_store *store)
         const char *origin;
         if (!rows[i].honoured) continue;
         const char *text = broker_config_effective(store, &rows[i], buffer, &source, &origin);
-        const char *kept = broker_config_intern(store, text);
+        const char *kept = is_text(&rows[i]) ? broker_config_intern(store, text) : text;       /* a number leaves nothing behind */
         if (text != NULL && kept == NULL) goto fail;
         if (kept != NULL) broker_config_put(&rows[i], kept, config);
     }
-    *note = (struct broker_config_note){ store->kept, config };
+    if (store->kept != NULL && memcmp(store->kept->config, config, sizeof(*config)) == 0) {    /* nothing that is read here changed */
+        free(config);
+        free(note);
+        return OT_OK;
+    }
+    if (store->kept != NULL && ticks > 0) store->kept->until_tick = store->kept->until_tick == 0 ? 0 : ticks + BROKER_CONFIG_KEEP_TICKS;
+    let_go(store, ticks);
+    *note = (struct broker_config_note){ store->kept, config, ticks == 0 ? 0 : UINT64_MAX };
     store->kept = note;
     atomic_store_explicit(&store->current, config, memory_order_release);
     return OT_OK;
@@ -143,7 +168,7 @@ void broker_config_store_free(struct broker_config_store *store)
     }
     while (store->kept != NULL) {
         struct broker_config_note *next = store->kept->next;
-        free(store->kept->memory);
+        free(store->kept->config);
         free(store->kept);
         store->kept = next;
     }
@@ -216,6 +241,17 @@ enum ot_err broker_config_set(struct broker_config_store *store, enum broker_con
 const struct broker_config *broker_config_current(const struct broker_config_store *store)
 {
     return atomic_load_explicit(&store->current, memory_order_acquire);
+}
+
+void broker_config_tick(struct broker_config_store *store) { atomic_fetch_add(&store->ticks, 1); }
+
+uint32_t broker_config_kept(struct broker_config_store *store)
+{
+    uint32_t count = 0;
+    pthread_mutex_lock(&store->mutex);
+    for (const struct broker_config_note *note = store->kept; note != NULL; note = note->next) count++;
+    pthread_mutex_unlock(&store->mutex);
+    return count;
 }
 
 void broker_config_watch(struct broker_config_store *store, void (*changed)(void *arg, const struct broker_config *now), void *arg)
@@ -411,7 +447,7 @@ void broker_topic_config_effective(const struct broker_config_store *store, cons
         if (!rows[i].honoured) continue;
         const char *text = override(rows[i].key, keys, values, count);
         if (text == NULL) text = broker_text(store, &rows[i], buffer, &source, &origin);
-        const char *kept = broker_config_intern(writable, text);
+        const char *kept = is_text(&rows[i]) ? broker_config_intern(writable, text) : text;
         broker_config_put(&rows[i], kept == NULL ? rows[i].fallback : kept, out);
     }
     pthread_mutex_unlock(&writable->mutex);

@@ -64,8 +64,12 @@ OT_MUST_CHECK enum ot_err broker_config_load_environment(struct broker_config_st
 /* Warnings gathered (keys without meaning here, plain secrets in a wide file…): each(arg, text). */
 void broker_config_warnings(const struct broker_config_store *store, void (*each)(void *arg, const char *text), void *arg);
 
-/* Current typed values. The pointer stays valid for ever: values change atomically as a whole (a new struct), old structs are kept until store_free. */
+/* Current typed values, which change atomically as a whole (a new struct). What is read before the first tick, at a start, stays valid until store_free; later ones for
+ * BROKER_CONFIG_KEEP_TICKS ticks after they were replaced: read and be done with it. The texts in them stay for ever. */
+#define BROKER_CONFIG_KEEP_TICKS 60
 const struct broker_config *broker_config_current(const struct broker_config_store *store);
+void broker_config_tick(struct broker_config_store *store);    /* the housekeeper's, a second apart or more */
+uint32_t broker_config_kept(struct broker_config_store *store);        /* how many structs there are, the current one included */
 
 /* Be told when the current values changed by a dynamic one: on the thread that changed them (the coordinator's), which must not block there nor change configs.
  * Up to 8. After unwatch returned no call is under way. */

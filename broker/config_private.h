@@ -30,13 +30,14 @@ struct broker_config_slot {
     char *fixed[BROKER_STATIC_SOURCES], *origin[BROKER_STATIC_SOURCES];
     char *cluster_default, *broker_dynamic;
 };
-struct broker_config_note { struct broker_config_note *next; void *memory; };
+struct broker_config_note { struct broker_config_note *next; struct broker_config *config; uint64_t until_tick; };
 
 struct broker_config_store {
     pthread_mutex_t mutex;
     struct broker_config_slot *slots; uint32_t slot_count;
     _Atomic(const struct broker_config *) current;
-    struct broker_config_note *kept;                   /* old structs and texts that readers may still hold */
+    struct broker_config_note *kept;                   /* the current struct, and old ones that readers may still hold; newest first */
+    _Atomic uint64_t ticks;
     struct ot_map texts;                               /* interned */
     struct ot_map ignored;                             /* Kafka keys without meaning here that were set */
     char **warnings; uint32_t warning_count;

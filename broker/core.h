@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #define BROKER_DIRS_MAX 64
+#define BROKER_CONFIG_GRACE_TICKS 60           /* by ticks and not by the clock: a process that was stopped for an hour goes on where it was */
 
 struct broker_core;
 struct broker_topic {                          /* a topic with partitions here; lives as long as one of them */
@@ -18,8 +19,8 @@ struct broker_topic {                          /* a topic with partitions here; 
     struct ot_uuid id;
     char *name;
     bool internal;
-    _Atomic(const struct broker_topic_config *) config;    /* replaced as a whole; old ones are kept in olds until the topic goes */
-    struct broker_topic_config_node { struct broker_topic_config_node *next; struct broker_topic_config config; } *configs;
+    _Atomic(const struct broker_topic_config *) config;    /* replaced as a whole; read it and be done with it: an old one is freed BROKER_CONFIG_GRACE_TICKS later */
+    struct broker_topic_config_node { struct broker_topic_config_node *next; struct broker_topic_config config; uint64_t until_tick; } *configs;      /* newest first */
     struct { struct ot_series *bytes_in, *bytes_out, *records_in, *produce_requests, *fetch_requests; } series;
     struct broker_partition **partitions;      /* by index; NULL where not hosted; guarded by the registry */
     int32_t partition_count;
@@ -36,7 +37,7 @@ struct broker_core {
     struct eng_store *store;
     struct ot_pool *decode_pool;
     struct ot_metrics *metrics;                /* NULL: nothing is counted */
-    struct { struct ot_series *append_us, *append_batches, *append_writes, *flush_us, *flush_rounds; } series;
+    struct { struct ot_series *append_us, *append_batches, *append_writes, *flush_us, *flush_rounds, *corrupt; } series;
     int32_t node_id;
     _Atomic bool stopping;
     bool transactions_served;                  /* there is a coordinator that ends them; without one produce refuses them */
@@ -62,12 +63,15 @@ struct broker_core {
     uint64_t stale_added;                      /* how often a name was put into stale; guarded by the registry */
     pthread_mutex_t checkpoints_mutex;         /* one writes the checkpoint files at a time; held over its I/O */
     bool clean[BROKER_DIRS_MAX];               /* shut down cleanly last time */
+    _Atomic uint64_t unclean;                  /* a bit for each directory in which a log did not close whole */
 
     struct broker_fetch_sessions *sessions;
     struct ot_timer tick;                      /* on background_exec */
     struct ot_task tick_task, stop_task;
     int64_t retention_due_us, checkpoint_due_us, expiry_due_us;
+    _Atomic int64_t waiting_produces, waiting_fetches;         /* acks=all requests under way; parked fetches */
     _Atomic bool ticking;
+    _Atomic uint64_t ticks;                    /* of the housekeeper, a second apart or more */
     _Atomic int64_t work_open;                 /* partition opens, lane writes, flushes, deletions under way */
     void (*nap)(void *arg); void *nap_arg;     /* how stop waits: a short sleep; the simulator runs its scheduler instead */
 };
@@ -77,9 +81,11 @@ static inline struct broker *broker_of_core(struct broker_core *core) { return (
 /* store is open already; reads the checkpoints of every online directory. */
 OT_MUST_CHECK enum ot_err broker_core_init(struct broker_core *core, const struct broker_setup *setup, struct eng_store *store, int32_t node_id);
 void broker_core_start(struct broker_core *core);      /* starts the housekeeping timer (posts to background_exec) */
-/* Refuse new work; then wait for lanes, flush and close every log, write checkpoints. True when all is flushed (the clean marker may be written). Blocks up to timeout_ms. */
+/* Refuse new work; then wait for lanes, flush every log, write checkpoints. True when all is flushed. Blocks up to timeout_ms. */
 bool broker_core_stop(struct broker_core *core, int64_t timeout_ms);
-void broker_core_free(struct broker_core *core);
+/* Closes every log. Answers the log directories, one bit each, in which one did not close whole: its index files or its true size may not be on disk, so the next start
+ * may not believe them unseen, and no clean marker is left there. */
+uint64_t broker_core_free(struct broker_core *core);
 
 /* ---- partition internals ---- */
 
@@ -90,7 +96,8 @@ struct broker_partition {
     int32_t index;
     struct broker_core *core;
     struct broker_topic *topic;
-    struct eng_log *log;                       /* set once, before stage OPEN is published */
+    _Atomic(struct eng_log *) log;             /* before stage OPEN is published; another one when a log that was opened on a full disk is opened again */
+    struct eng_log *former;                    /* that one: who reads it may go on. Freed with the partition */
     pthread_mutex_t mutex;
     _Atomic int stage;
     bool is_leader, opening_busy, roll_asked, lane_closed, lane_busy, flush_busy, flush_again, flush_owed, keeper_busy, retiring, retired;
@@ -104,6 +111,8 @@ struct broker_partition {
     uint32_t unindexed_count;                  /* written by the lane under the mutex. Above 0: no flush, so that a recovery finds the marker again */
     uint64_t bytes_since_state;                /* appended since producer state was last written out */
     int64_t unflushed_since_us;                /* 0: nothing since the last flush */
+    bool open_full;                            /* offline because its log did not open for want of room */
+    int64_t heal_due_us;                       /* of the housekeeper: when a log that met a full disk is tried again */
     struct broker_produce_part *queue_first, *queue_last;      /* the lane */
     struct broker_produce_part *wait_first, *wait_last;        /* appended, waiting for the high watermark or the log end; by what they wait for */
     uint32_t wait_log_ends;                    /* how many of them wait for the log end */
@@ -141,6 +150,13 @@ void broker_flush_run(struct ot_task *task);           /* on flush_exec */
 void broker_engine_config(const struct broker_core *core, const struct broker_topic_config *topic, struct eng_log_config *out);
 void broker_partition_went_offline(struct broker_partition *partition, enum ot_err why);
 void broker_partition_tell_internal(struct broker_partition *partition);      /* whoever sits on an internal topic looks again */
+/* heal.c: on the housekeeper's thread, which has not entered the partition. A log that was opened read-only on a full disk, or not at all, is opened again once its directory takes
+ * records; true: the partition is busy with it. */
+bool broker_partition_heal(struct broker_partition *partition, int64_t now_us);
+/* partition.c: one above the leader epoch that the coordinator committed; 0: none is known. */
+int32_t broker_partition_leader_epochs(struct broker_partition *partition);
+/* partition.c: open it (again), on io_exec; told to opened(arg, err) on home, which may be NULL. Counts as pending work from here. */
+OT_MUST_CHECK enum ot_err broker_partition_open(struct broker_partition *partition);
 struct broker_partition **broker_partitions_copy(struct broker_core *core, uint32_t *count_out);     /* counted references; free() the array */
 /* registry.c, no mutex */
 OT_MUST_CHECK enum ot_err broker_registry_add(struct broker_core *core, const struct broker_partition_row *row, const struct broker_topic_config *config,
@@ -157,7 +173,8 @@ struct broker_found { uint32_t dir; bool folder, taken /* somebody opens it */; 
 size_t broker_name_key(char out[static 320], const char *topic, int32_t partition);    /* "topic\0" + partition as text */
 OT_MUST_CHECK enum ot_err broker_checkpoints_load(struct broker_core *core);
 void broker_checkpoints_free(struct broker_core *core);
-void broker_checkpoints_write(struct broker_core *core, bool sync);
+/* Answers the log directories, one bit each, whose files do not say what holds now: failed, offline, or no memory for it. sync: on a full disk the reserve is given for it. */
+uint64_t broker_checkpoints_write(struct broker_core *core, bool sync);
 /* fetch_session.c */
 OT_MUST_CHECK enum ot_err broker_fetch_sessions_new(struct broker_core *core, struct broker_fetch_sessions **out);
 void broker_fetch_sessions_free(struct broker_fetch_sessions *sessions);

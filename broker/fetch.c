@@ -95,6 +95,8 @@ static void decide(struct broker_fetch *fetch, enum ot_err err, bool answer_now)
     }
     broker_fetch_release(fetch);               /* what is there stays there; nothing stays pinned while we wait */
     fetch->step.run = step_home;
+    fetch->waits = true;
+    atomic_fetch_add_explicit(&broker_core_of(fetch->broker)->waiting_fetches, 1, memory_order_relaxed);
     atomic_store(&fetch->set->parked, fetch);
     if (atomic_load(&fetch->set->ready) != NULL && atomic_exchange(&fetch->set->parked, NULL) == fetch)
         ot_exec_post(fetch->call.home, &fetch->step);
@@ -104,6 +106,10 @@ static void step_home(struct ot_task *task)
 {
     struct broker_fetch *fetch = OT_CONTAINER(task, struct broker_fetch, step);
     bool answer_now = false;
+    if (fetch->waits) {
+        fetch->waits = false;
+        atomic_fetch_sub_explicit(&broker_core_of(fetch->broker)->waiting_fetches, 1, memory_order_relaxed);
+    }
     enum ot_err err = broker_fetch_read(fetch, false, &answer_now);
     if (err == OT_ERR_BUSY) {
         fetch->on_io = true;
@@ -166,7 +172,7 @@ void broker_fetch(struct broker *broker, struct broker_fetch *fetch)
     fetch->rows = NULL;
     fetch->row_count = fetch->rows_cap = 0;
     fetch->bytes = 0;
-    fetch->on_io = fetch->expired = fetch->cancelled = fetch->ended = false;
+    fetch->on_io = fetch->waits = fetch->expired = fetch->cancelled = fetch->ended = false;
     fetch->timer = (struct ot_timer){ .fired = timer_fired };
     fetch->step.run = step_home;
     fetch->started_us = ot_exec_now_us(fetch->call.home);

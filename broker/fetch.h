@@ -60,7 +60,7 @@ struct broker_fetch {
     struct broker_fetch_set *set;
     struct ot_timer timer;
     struct ot_task step;                       /* to the I/O pool, back home, or a wake-up */
-    bool on_io, expired, cancelled, ended;
+    bool on_io, waits, expired, cancelled, ended;
     uint32_t rows_cap;
     int64_t started_us;
 };

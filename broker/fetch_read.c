@@ -94,6 +94,7 @@ static enum ot_err read_node(struct broker_fetch *fetch, struct broker_fetch_nod
     node->behind = node->offset < how.limit_offset;
     if (err == OT_ERR_BUSY) return err;
     if (err == OT_OK && fetch->read_committed) err = aborted(fetch, node, row);
+    if (err == OT_ERR_CORRUPT) broker_metrics_corrupt(partition->core, 1);
     if (err == OT_ERR_CLOSED) err = OT_ERR_NOT_LEADER_OR_FOLLOWER;       /* deleted or stopping under us */
     if (err == OT_ERR_IO) err = OT_ERR_KAFKA_STORAGE_ERROR;
     if (err != OT_OK) {

@@ -52,7 +52,7 @@ static void retain(struct broker_partition *partition, int64_t wall_ms)
 static void keep_one(struct broker_partition *partition, int64_t now_us, int64_t wall_ms, bool retention, bool expiry)
 {
     const struct broker_topic_config *config = atomic_load_explicit(&partition->topic->config, memory_order_acquire);
-    if (!enter(partition)) return;
+    if (broker_partition_heal(partition, now_us) || !enter(partition)) return;
     if (retention) retain(partition, wall_ms);
     pthread_mutex_lock(&partition->mutex);
     if (expiry) (void)eng_producers_expire(eng_log_producers(partition->log), wall_ms);
@@ -72,6 +72,8 @@ static void tick_run(struct ot_task *task)
     int64_t now_us = ot_exec_now_us(core->background_exec), wall_ms = ot_exec_wall_ms(core->background_exec);
     uint32_t count = 0;
     if (atomic_load(&core->stopping)) return;  /* stop_run is on its way */
+    atomic_fetch_add(&core->ticks, 1);
+    broker_config_tick(core->config);
     broker_space_check(core);
     bool retention = now_us >= core->retention_due_us, expiry = now_us >= core->expiry_due_us;
     if (retention) core->retention_due_us = now_us + config->log_retention_check_interval_ms * 1000;
@@ -88,7 +90,7 @@ static void tick_run(struct ot_task *task)
         pthread_rwlock_rdlock(&core->registry);
         bool stale = core->stale.count > 0;
         pthread_rwlock_unlock(&core->registry);
-        broker_checkpoints_write(core, stale);
+        (void)broker_checkpoints_write(core, stale);   /* said in the log; a value that is behind is harmless */
     }
     ot_exec_timer_set(core->background_exec, &core->tick, now_us + TICK_US);
 }
@@ -243,11 +245,11 @@ bool broker_core_stop(struct broker_core *core, int64_t timeout_ms)
     flush_each(core);
     idle = wait_idle(core, deadline_us) && idle;
     bool flushed = close_each(core, idle);
-    broker_checkpoints_write(core, true);
+    atomic_fetch_or(&core->unclean, broker_checkpoints_write(core, true));     /* a clean start holds the ends of its logs against them */
     return flushed;
 }
 
-void broker_core_free(struct broker_core *core)
+uint64_t broker_core_free(struct broker_core *core)
 {
     /* No thread is left inside: doors are closed, executors are about to stop; whatever is queued runs first. */
     broker_fetch_sessions_free(core->sessions);
@@ -273,4 +275,5 @@ void broker_core_free(struct broker_core *core)
     pthread_rwlock_destroy(&core->registry);
     pthread_mutex_destroy(&core->decoders_mutex);
     pthread_mutex_destroy(&core->checkpoints_mutex);
+    return atomic_load(&core->unclean);
 }

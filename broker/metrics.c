@@ -51,6 +51,19 @@ void broker_metrics_segments_deleted(struct broker_core *core, const char *reaso
     ot_series_release(core->metrics, series);
 }
 
+void broker_metrics_corrupt(struct broker_core *core, uint32_t batches)
+{
+    if (batches > 0) ot_series_add(core->series.corrupt, batches);
+}
+
+static void set_waiting(struct ot_metrics *metrics, const char *kind, int64_t count)
+{
+    const char *labels[] = { kind };
+    struct ot_series *series = ot_series_get(metrics, OT_METRIC_purgatory_requests, labels);
+    ot_series_set(series, (double)OT_MAX(count, 0));
+    ot_series_release(metrics, series);
+}
+
 static void set(struct ot_metrics *metrics, enum ot_metric metric, double value)
 {
     struct ot_series *series = ot_series_get(metrics, metric, NULL);
@@ -89,6 +102,9 @@ static void fill(void *arg, struct ot_metrics *metrics)
     set(metrics, OT_METRIC_partitions_under_min_isr, under_min);
     set(metrics, OT_METRIC_partitions_at_min_isr, at_min);
     set(metrics, OT_METRIC_producer_ids, producers);
+    set(metrics, OT_METRIC_log_recovery_remaining_segments, eng_store_recovering(core->store));
+    set_waiting(metrics, "produce", atomic_load(&core->waiting_produces));
+    set_waiting(metrics, "fetch", atomic_load(&core->waiting_fetches));
     for (uint32_t dir = 0; dir < eng_store_dir_count(core->store); dir++) {
         struct ot_io_space space;
         const char *path = eng_store_dir_path(core->store, dir);
@@ -142,6 +158,7 @@ void broker_metrics_watch(struct broker_core *core)
     core->series.append_batches = ot_series_get(metrics, OT_METRIC_log_append_batches_total, NULL);
     core->series.append_writes = ot_series_get(metrics, OT_METRIC_log_append_writes_total, NULL);
     core->series.flush_us = ot_series_get(metrics, OT_METRIC_log_flush_duration_seconds, NULL);
+    core->series.corrupt = ot_series_get(metrics, OT_METRIC_log_corrupt_batches_total, NULL);
     core->series.flush_rounds = ot_series_get(metrics, OT_METRIC_log_flush_rounds_total, NULL);
     ot_metrics_before_read(metrics, fill, core);
     for (size_t i = 0; i < OT_ARRAY_COUNT(details); i++) {

@@ -11,6 +11,7 @@ void broker_metrics_topic(struct broker_core *core, struct broker_topic *topic);
 void broker_metrics_topic_gone(struct broker_core *core, struct broker_topic *topic);  /* no longer shown */
 void broker_metrics_topic_end(struct broker_core *core, struct broker_topic *topic);   /* gives the series back; under no lock */
 void broker_metrics_rejected(struct broker_core *core, const char *topic, const char *reason, uint64_t bytes);
+void broker_metrics_corrupt(struct broker_core *core, uint32_t batches);               /* failed a check after they had been stored */
 void broker_metrics_segments_deleted(struct broker_core *core, const char *reason, uint32_t count);
 
 #endif

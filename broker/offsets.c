@@ -80,10 +80,11 @@ static enum ot_err delete_records(struct broker_offsets_part *part, struct broke
         if (*policy == 'd') break;
     }
     if (before < 0 || before > high_watermark) return OT_ERR_OFFSET_OUT_OF_RANGE;
+    struct broker_produce_part *done = NULL;
+    pthread_mutex_lock(&owner->mutex);         /* under it no other log takes the place of this one */
     eng_log_set_start(owner->log, before);
     part->offset = eng_log_start_offset(owner->log);
-    struct broker_produce_part *done = NULL;
-    pthread_mutex_lock(&owner->mutex);
+    part->store_dir = owner->store_dir;
     if (atomic_load(&owner->stage) == BROKER_PARTITION_OPEN) broker_partition_advance(owner, &done);      /* the last stable offset is not below the start */
     broker_partition_wake_fetches(owner);
     pthread_mutex_unlock(&owner->mutex);
@@ -119,6 +120,14 @@ static void done_run(struct ot_task *task)
     offsets->call.done(&offsets->call);
 }
 
+/* What was deleted stays deleted after a crash, or the answer does not say that it is. The log start in memory has moved by then: asked again, only the writing is left. */
+static void keep_deleted(struct broker_offsets *offsets)
+{
+    uint64_t failed = broker_checkpoints_write(broker_core_of(offsets->broker), true);
+    for (uint32_t i = 0; failed != 0 && i < offsets->part_count; i++)
+        if (offsets->parts[i].error == OT_OK && (failed >> offsets->parts[i].store_dir & 1) != 0) offsets->parts[i].error = OT_ERR_KAFKA_STORAGE_ERROR;
+}
+
 static void io_run(struct ot_task *task)
 {
     struct broker_offsets *offsets = OT_CONTAINER(task, struct broker_offsets, io_task);
@@ -127,7 +136,7 @@ static void io_run(struct ot_task *task)
         one(offsets, &offsets->parts[i]);
         deleted |= offsets->kind == BROKER_DELETE_RECORDS && offsets->parts[i].error == OT_OK;
     }
-    if (deleted) broker_checkpoints_write(broker_core_of(offsets->broker), true);      /* what was deleted stays deleted after a crash */
+    if (deleted) keep_deleted(offsets);
     offsets->call.task.run = done_run;
     ot_exec_post(offsets->call.home, &offsets->call.task);
 }

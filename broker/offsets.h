@@ -14,6 +14,7 @@ struct broker_offsets_part {
     enum ot_err error;
     int64_t offset, timestamp_ms;              /* DELETE_RECORDS: offset = new low watermark; EPOCH_END: end offset. -1 unknown */
     int32_t leader_epoch;                      /* of the record; EPOCH_END: the epoch that ends there */
+    uint32_t store_dir;                        /* own */
 };
 struct broker_offsets {
     struct broker_call call;

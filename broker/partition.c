@@ -65,7 +65,7 @@ enum broker_durability broker_partition_durability(const struct broker_partition
 static void forget_stale(struct broker_partition_opening *opening, const char *key, size_t key_bytes)
 {
     struct broker_core *core = opening->partition->core;
-    broker_checkpoints_write(core, true);
+    (void)broker_checkpoints_write(core, true);
     pthread_rwlock_rdlock(&core->registry);
     bool gone = ot_map_get(&core->stale, key, key_bytes) == NULL;
     pthread_rwlock_unlock(&core->registry);
@@ -132,7 +132,7 @@ static enum place place(struct broker_partition_opening *opening, struct eng_log
 static void opened_run(struct ot_task *task)
 {
     struct broker_partition_opening *opening = OT_CONTAINER(task, struct broker_partition_opening, task);
-    opening->opened(opening->arg, opening->err);
+    if (opening->opened != NULL) opening->opened(opening->arg, opening->err);
     broker_partition_put(opening->partition);
     free(opening);
 }
@@ -183,13 +183,20 @@ static enum ot_err open_anew(struct broker_partition_opening *opening, struct en
     return eng_log_open(partition->core->store, how, log_out, recovery_out);
 }
 
+int32_t broker_partition_leader_epochs(struct broker_partition *partition)
+{
+    pthread_mutex_lock(&partition->mutex);
+    int32_t epoch = partition->leader_epoch;
+    pthread_mutex_unlock(&partition->mutex);
+    return epoch < 0 || epoch == INT32_MAX ? 0 : epoch + 1;
+}
+
 static void open_run(struct ot_task *task)
 {
     struct broker_partition_opening *opening = OT_CONTAINER(task, struct broker_partition_opening, task);
     struct broker_partition *partition = opening->partition;
     struct broker_core *core = partition->core;
-    const struct broker_topic_config *config = atomic_load_explicit(&partition->topic->config, memory_order_acquire);
-    struct eng_log_open how = { .topic_id = partition->topic->id, .wall_ms = ot_exec_wall_ms(core->background_exec) };
+    struct eng_log_open how = { .topic_id = partition->topic->id, .wall_ms = ot_exec_wall_ms(core->background_exec), .leader_epochs = broker_partition_leader_epochs(partition) };
     struct eng_recovery recovery = { .cut_offset = -1 };
     char path[4096];
     enum place where = place(opening, &how);
@@ -203,7 +210,7 @@ static void open_run(struct ot_task *task)
     if (opening->err == OT_OK) {
         snprintf(path, sizeof(path), "%s/%s-%d", eng_store_dir_path(core->store, how.store_dir), partition->topic->name, partition->index);
         how.dir_path = path;
-        broker_engine_config(core, config, &how.config);
+        broker_engine_config(core, atomic_load_explicit(&partition->topic->config, memory_order_acquire), &how.config);
         opening->err = eng_log_open(core->store, &how, &log, &recovery);
         if (opening->err == OT_ERR_MISMATCH && !opening->must_exist) opening->err = open_anew(opening, &how, &log, &recovery);
     }
@@ -214,6 +221,7 @@ static void open_run(struct ot_task *task)
         enum ot_err err = eng_log_flush(log, &flushed_end);
         if (err != OT_OK && err != OT_ERR_NO_SPACE) eng_store_fail_dir(core->store, how.store_dir, err, partition->topic->name);
     }
+    broker_metrics_corrupt(core, recovery.epochs_mended + (recovery.kept_aside || opening->err == OT_ERR_CORRUPT));
     if (log != NULL) {
         eng_store_count_partition(core->store, how.store_dir, 1);
         if (recovery.cut_bytes > 0)
@@ -234,6 +242,28 @@ static void open_run(struct ot_task *task)
     atomic_fetch_sub(&core->work_open, 1);
     opening->task.run = opened_run;
     ot_exec_post(opening->home, &opening->task);
+}
+
+static void start_opening(struct broker_partition_opening *opening)
+{
+    struct broker_core *core = opening->partition->core;
+    atomic_fetch_add(&core->partitions_pending, 1);
+    atomic_fetch_add(&core->work_open, 1);
+    opening->task.run = open_run;
+    ot_exec_post(core->io_exec, &opening->task);
+}
+
+enum ot_err broker_partition_open(struct broker_partition *partition)
+{
+    struct broker_partition_opening *opening = calloc(1, sizeof(*opening));
+    if (opening == NULL) {
+        broker_partition_went_offline(partition, OT_ERR_NO_MEMORY);
+        return OT_ERR_NO_MEMORY;
+    }
+    opening->partition = broker_partition_ref(partition);
+    opening->home = partition->core->background_exec;
+    start_opening(opening);
+    return OT_OK;
 }
 
 static void take_role(struct broker_partition *partition, const struct broker_partition_row *row)
@@ -280,10 +310,7 @@ void broker_partition_apply(struct broker *broker, const struct broker_partition
     }
     if (partition != NULL && is_new) {
         atomic_fetch_add(&core->partitions_total, 1);
-        atomic_fetch_add(&core->partitions_pending, 1);
-        atomic_fetch_add(&core->work_open, 1);
-        opening->task.run = open_run;
-        ot_exec_post(core->io_exec, &opening->task);
+        start_opening(opening);
     } else {
         ot_exec_post(home, &opening->task);
     }
@@ -294,7 +321,10 @@ void broker_partition_went_offline(struct broker_partition *partition, enum ot_e
     struct broker_produce_part *done = NULL;
     pthread_mutex_lock(&partition->mutex);
     int stage = atomic_load(&partition->stage);
-    if (partition->log == NULL) partition->opening_busy = false;     /* its open failed */
+    if (partition->log == NULL) {              /* its open failed */
+        partition->opening_busy = false;
+        partition->open_full = why == OT_ERR_NO_SPACE;
+    }
     partition->lane_closed = true;
     broker_partition_settle_end(partition);
     if (stage != BROKER_PARTITION_REMOVED && stage != BROKER_PARTITION_OFFLINE) {
@@ -318,8 +348,9 @@ static void free_run(struct ot_task *task)
     if (partition->log != NULL) {
         eng_store_count_partition(core->store, partition->store_dir, -1);
         if (removed) ot_ignore(eng_log_delete(partition->log), "what is left of a retired folder goes at the next start");
-        else ot_ignore(eng_log_close(partition->log, false), "only at the end of the process; stop has flushed");
+        else if (eng_log_close(partition->log, false) != OT_OK) atomic_fetch_or(&core->unclean, UINT64_C(1) << partition->store_dir);      /* only at the end of the process */
     }
+    eng_log_abandon(partition->former);
     broker_topic_put(partition->topic);
     free(partition->unindexed);
     pthread_mutex_destroy(&partition->mutex);

@@ -54,6 +54,7 @@ static void done_run(struct ot_task *task)
 {
     struct broker_produce *produce = OT_CONTAINER(task, struct broker_produce, call.task);
     ot_exec_timer_cancel(produce->call.home, &produce->timer);
+    if (produce->acks == -1) atomic_fetch_sub_explicit(&broker_core_of(produce->broker)->waiting_produces, 1, memory_order_relaxed);
     for (uint32_t i = 0; i < produce->part_count; i++) {
         struct broker_produce_part *part = &produce->parts[i];
         count_rejected(part);
@@ -260,7 +261,10 @@ bool broker_produce(struct broker *broker, struct broker_produce *produce)
     atomic_store(&produce->unqueued_parts, 1);
     atomic_store(&produce->expired, false);
     for (uint32_t i = 0; i < produce->part_count; i++) start(produce, &produce->parts[i]);
-    if (produce->acks == -1) ot_exec_timer_set(produce->call.home, &produce->timer, produce->started_us + (int64_t)OT_MAX(produce->timeout_ms, 0) * 1000);
+    if (produce->acks == -1) {
+        atomic_fetch_add_explicit(&broker_core_of(broker)->waiting_produces, 1, memory_order_relaxed);
+        ot_exec_timer_set(produce->call.home, &produce->timer, produce->started_us + (int64_t)OT_MAX(produce->timeout_ms, 0) * 1000);
+    }
     for (uint32_t i = 0; i < produce->part_count; i++) {
         struct broker_produce_part *part = &produce->parts[i];
         if (!check(broker, part)) {

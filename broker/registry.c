@@ -73,12 +73,25 @@ void broker_topic_put(struct broker_topic *topic)
     ot_exec_post(topic->core->background_exec, &topic->end_task);
 }
 
-/* A new version of the topic's config; the old ones stay readable. */
+/* A new version of the topic's config. The old one stays readable for those who have just taken it; older ones go. */
 static enum ot_err set_config(struct broker_topic *topic, const struct broker_topic_config *config)
 {
-    struct broker_topic_config_node *node = malloc(sizeof(*node));
+    uint64_t ticks = atomic_load(&topic->core->ticks);
+    struct broker_topic_config_node *node = topic->configs, **link;
+    if (node != NULL && memcmp(&node->config, config, sizeof(*config)) == 0) return OT_OK;     /* texts are interned: equal ones are the same */
+    if (node != NULL) node->until_tick = ticks + BROKER_CONFIG_GRACE_TICKS;
+    for (link = node == NULL ? &topic->configs : &node->next; *link != NULL;) {
+        struct broker_topic_config_node *old = *link;
+        if (old->until_tick > ticks) {
+            link = &old->next;
+            continue;
+        }
+        *link = old->next;
+        free(old);
+    }
+    node = malloc(sizeof(*node));
     if (node == NULL) return OT_ERR_NO_MEMORY;
-    node->config = *config;
+    memcpy(&node->config, config, sizeof(*config));            /* padding too, for the comparison */
     node->next = topic->configs;
     topic->configs = node;
     atomic_store_explicit(&topic->config, &node->config, memory_order_release);

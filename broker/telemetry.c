@@ -35,17 +35,29 @@ static void count(struct broker_telemetry *telemetry, enum ot_metric metric, con
     ot_series_release(telemetry->metrics, series);
 }
 
+/* A push that comes too early is told to wait for the rest of its interval. */
+static void count_held(struct broker_telemetry *telemetry, int64_t us)
+{
+    const char *const labels[] = { "client_metrics" };
+    if (telemetry->metrics == NULL || us <= 0) return;
+    struct ot_series *series = ot_series_get(telemetry->metrics, OT_METRIC_throttle_seconds_total, labels);
+    ot_series_add(series, (uint64_t)us);
+    ot_series_release(telemetry->metrics, series);
+}
+
 /* One push per interval, and one more that says it is the last. */
 static enum ot_err take_turn(struct broker_telemetry *telemetry, const struct broker_telemetry_push *push, int64_t interval_us, int64_t now_us)
 {
     enum ot_err err = OT_OK;
+    int64_t held_us = 0;
     struct broker_telemetry_client *client = &telemetry->clients[ot_hash64(push->client.bytes, sizeof push->client.bytes, 0) % BROKER_TELEMETRY_CLIENTS];
     pthread_mutex_lock(&telemetry->mutex);
     const bool known = ot_uuid_equal(&client->id, &push->client);
     if (known && client->ended) err = OT_ERR_INVALID_REQUEST;
-    else if (known && !push->terminating && now_us - client->pushed_us < interval_us) err = OT_ERR_THROTTLING_QUOTA_EXCEEDED;
+    else if (known && !push->terminating && (held_us = interval_us - (now_us - client->pushed_us)) > 0) err = OT_ERR_THROTTLING_QUOTA_EXCEEDED;
     else *client = (struct broker_telemetry_client){ push->client, now_us, push->terminating };
     pthread_mutex_unlock(&telemetry->mutex);
+    if (err == OT_ERR_THROTTLING_QUOTA_EXCEEDED) count_held(telemetry, held_us);
     return err;
 }
 

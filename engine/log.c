@@ -111,6 +111,25 @@ fail:
     return err;
 }
 
+enum ot_err eng_log_reopen(struct eng_log *log, const struct eng_log_open *how, struct eng_log **out, struct eng_recovery *recovery_out)
+{
+    OT_ASSERT(eng_log_full(log));
+    enum ot_err err = eng_log_open(log->store, how, out, recovery_out);
+    if (err == OT_OK && !eng_log_read_only(*out)) return OT_OK;
+    if (err != OT_OK) return err;
+    struct eng_log *fresh = *out;
+    *out = NULL;
+    ot_ignore(eng_store_register(log->store, log->store_dir, log->name, &log->flushed_end), "replaces a value: needs no memory");
+    err = eng_log_full(fresh) ? OT_ERR_NO_SPACE : OT_ERR_IO;
+    log_free(fresh);
+    return err;
+}
+
+void eng_log_abandon(struct eng_log *log)
+{
+    if (log != NULL) log_free(log);
+}
+
 /* ---- segments: begin, finish, drop ---- */
 
 static enum ot_err create_file(struct eng_log *log, struct eng_segment *seg, enum eng_segment_file which)
@@ -417,6 +436,7 @@ int64_t eng_log_end_offset(const struct eng_log *log) { return atomic_load_expli
 int64_t eng_log_flushed_end(const struct eng_log *log) { return atomic_load_explicit(&log->flushed_end, memory_order_acquire); }
 uint64_t eng_log_size_bytes(struct eng_log *log) { return atomic_load_explicit(&log->size_bytes, memory_order_acquire); }
 bool eng_log_read_only(const struct eng_log *log) { return atomic_load_explicit(&log->read_only, memory_order_acquire); }
+bool eng_log_full(const struct eng_log *log) { return eng_log_read_only(log) && eng_log_why(log) == OT_ERR_NO_SPACE; }
 struct eng_producers *eng_log_producers(struct eng_log *log) { return log->producers; }
 struct eng_epochs *eng_log_epochs(struct eng_log *log) { return log->epochs; }
 const char *eng_log_dir_path(const struct eng_log *log) { return log->dir_path; }

@@ -46,6 +46,7 @@ struct eng_recovery {
     uint64_t scanned_bytes, cut_bytes;     /* read past the recovery point; removed from the tail */
     int64_t cut_offset;                    /* first offset no longer there, -1 if nothing was cut */
     bool kept_aside;                       /* valid batches followed a bad one: the cut bytes lie in *.cut beside the log */
+    uint32_t epochs_mended;                /* batches whose leader epoch was above every one there ever was: it was written anew */
     uint32_t indexes_rebuilt, segments;
 };
 
@@ -55,6 +56,7 @@ struct eng_log_open {
     struct ot_uuid topic_id;               /* for partition.metadata; another id in the file: MISMATCH */
     struct eng_log_config config;
     int64_t recovery_point, log_start_offset;      /* from the checkpoints; 0 if unknown. Stale ones are clamped */
+    int32_t leader_epochs;                 /* one above the partition's committed leader epoch: no batch can be of a higher one. 0: not known */
     bool clean;                            /* the directory was shut down cleanly: nothing is scanned */
     int64_t wall_ms;
 };
@@ -66,6 +68,11 @@ OT_MUST_CHECK enum ot_err eng_log_open(struct eng_store *store, const struct eng
 /* Trims indexes to their true size, writes the producer snapshot, syncs if asked. NULL is fine. Pinned segments live on. */
 enum ot_err eng_log_close(struct eng_log *log, bool sync);
 void eng_log_configure(struct eng_log *log, const struct eng_log_config *config);
+/* A log that was opened on a full disk and is read-only for that (eng_log_full), opened again now that there may be room: recovery is done anew, with what it had no
+ * room for. No writer or housekeeper is inside; readers go on. OK: *out owns the folder, and the old one can only be read, until eng_log_abandon, which touches no file.
+ * Else the old one stays: NO_SPACE, still none. */
+OT_MUST_CHECK enum ot_err eng_log_reopen(struct eng_log *log, const struct eng_log_open *how, struct eng_log **out, struct eng_recovery *recovery_out);
+void eng_log_abandon(struct eng_log *log);                  /* NULL is fine. No reader is inside; pins live on */
 /* Take a log out of service for deletion: the directory is renamed (start cleans such names up) and every later call answers CLOSED. Readers' pins stay
  * good. No writer or housekeeper is inside. Afterwards the name is free for a new log, while this one waits for its last user. */
 OT_MUST_CHECK enum ot_err eng_log_retire(struct eng_log *log);
@@ -169,6 +176,7 @@ int64_t eng_log_end_offset(const struct eng_log *log);
 int64_t eng_log_flushed_end(const struct eng_log *log);
 uint64_t eng_log_size_bytes(struct eng_log *log);
 bool eng_log_read_only(const struct eng_log *log);          /* an I/O error happened, or it was opened on a full disk */
+bool eng_log_full(const struct eng_log *log);               /* the latter */
 struct eng_producers *eng_log_producers(struct eng_log *log);
 struct eng_epochs *eng_log_epochs(struct eng_log *log);     /* has its own lock */
 const char *eng_log_dir_path(const struct eng_log *log);

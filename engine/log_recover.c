@@ -5,6 +5,9 @@
  * (a later batch with a right checksum, or a whole later segment) is kept aside in N.cut files and told, for it was not a torn last write.
  * A bad batch below the recovery point is no crash artefact: CORRUPT, and nothing is changed.
  *
+ * A batch's leader epoch lies outside its checksum. One above the committed epoch of the partition was never given: a bit flipped. Believed, it would fence every later append, and cut
+ * off what follows; it is written anew, as the epoch file has it for that offset. One that is too low is not mended: a batch of a former leader behind a cut looks the same.
+ *
  * The walk begins a little before the recovery point, at an index entry whose time entry is there too, and makes both indexes anew from there: a
  * crash may have kept one of two unsynced index files. */
 #include "base/log.h"
@@ -164,12 +167,13 @@ struct recovery {
     struct eng_log_config config;
     struct eng_recovery *out;
     int64_t checked_from;                  /* the recovery point: checksums from here on */
+    int64_t recovery_point;                /* as it was told */
     int64_t expected;                      /* next offset */
-    int32_t last_epoch;
+    int32_t last_epoch, leader_epochs;
     bool clean;
     bool indexes_off;                      /* the disk is full */
     uint8_t *buffer;
-    uint32_t buffer_bytes;
+    uint32_t buffer_bytes, left;           /* left: segments not walked yet */
     struct eng_index_out *indexes;
 };
 
@@ -309,6 +313,34 @@ static bool follows(const struct recovery *r, const struct eng_batch_info *info)
     return info->partition_leader_epoch < 0 || info->partition_leader_epoch >= r->last_epoch;
 }
 
+/* Of a log that was closed cleanly the end was noted: a batch that leaps over it has a wrong offset, whatever compaction may have done before it. */
+static bool leaps(const struct recovery *r, const struct eng_batch_info *info)
+{
+    return r->clean && r->recovery_point > 0 && r->expected >= 0 && info->base_offset > r->expected && eng_batch_last_offset(info) >= r->recovery_point;
+}
+
+#define EPOCH_POS 12u                      /* of a batch's leader epoch */
+
+static enum ot_err mend_epoch(struct recovery *r, const struct eng_scan *scan, struct eng_batch_info *info)
+{
+    struct eng_log *log = r->log;
+    struct eng_epochs *epochs = NULL;
+    uint8_t raw[4];
+    if (r->leader_epochs <= 0 || info->magic < 2 || info->partition_leader_epoch < r->leader_epochs) return OT_OK;
+    enum ot_err err = eng_epochs_open(log->io, log->dir_path, &epochs);
+    if (err != OT_OK && err != OT_ERR_CORRUPT) return err;
+    int32_t epoch = OT_MAX(eng_epochs_for_offset(epochs, info->base_offset), r->last_epoch);
+    eng_epochs_close(epochs);
+    if (epoch < 0 || epoch >= r->leader_epochs) epoch = r->leader_epochs - 1;
+    ot_store_u32(raw, (uint32_t)epoch);
+    if ((err = ot_io_write_all(log->io, scan->fd, raw, sizeof raw, scan->batch_pos + EPOCH_POS)) != OT_OK) return err;
+    ot_log(OT_LOG_ERROR, "log", "leader_epoch_mended", "dir=%s offset=%" PRId64 " had=%" PRId32 " has=%" PRId32 " committed=%" PRId32, log->dir_path, info->base_offset,
+        info->partition_leader_epoch, epoch, r->leader_epochs - 1);
+    info->partition_leader_epoch = epoch;
+    r->out->epochs_mended++;
+    return OT_OK;
+}
+
 /* On a full disk the walk goes on without indexes: they are made again when they are missed. */
 static enum ot_err add_entries(struct recovery *r, unsigned what, const struct eng_index_entry *index, const struct eng_time_entry *time)
 {
@@ -333,6 +365,11 @@ static enum ot_err walk_batches(struct recovery *r, struct eng_segment *seg, str
         int64_t last_offset = eng_batch_last_offset(&info);
         if (must_end >= 0 && last_offset != must_end) return OT_ERR_MISMATCH;      /* the index lied */
         must_end = -1;
+        if ((err = mend_epoch(r, scan, &info)) != OT_OK) return err == OT_ERR_CORRUPT ? OT_ERR_IO : err;
+        if (leaps(r, &info)) {
+            scan->pos = scan->batch_pos;
+            return OT_ERR_CORRUPT;
+        }
         if (!follows(r, &info)) {
             scan->pos = scan->batch_pos;
             *by_order = true;
@@ -554,6 +591,8 @@ static enum ot_err walk_segments(struct recovery *r, uint32_t from_slot)
     enum ot_err err = OT_OK;
     for (uint32_t slot = from_slot; slot < log->segment_count && err == OT_OK && !stopped; slot++) {
         err = walk_segment(r, slot, &stopped);
+        atomic_fetch_sub(&log->store->recovering, 1);
+        r->left--;
         if (err != OT_OK || stopped || slot + 1 == log->segment_count) continue;
         struct eng_segment *seg = log->segments[slot];
         if (segment_follows(r, seg, log->segments[slot + 1])) continue;
@@ -589,7 +628,10 @@ static enum ot_err walk_from(struct recovery *r, uint32_t slot)
     r->buffer_bytes = (uint32_t)OT_MAX(OT_MIN(most, (uint64_t)ENG_SCAN_BULK_BYTES), (uint64_t)ENG_SCAN_BUFFER_BYTES);
     r->buffer = malloc(r->buffer_bytes);
     r->indexes = malloc(sizeof *r->indexes);
+    r->left = r->log->segment_count - slot;
+    atomic_fetch_add(&r->log->store->recovering, r->left);
     enum ot_err err = r->buffer == NULL || r->indexes == NULL ? OT_ERR_NO_MEMORY : walk_segments(r, slot);
+    atomic_fetch_sub(&r->log->store->recovering, r->left);
     free(r->buffer);
     free(r->indexes);
     return err;
@@ -597,7 +639,8 @@ static enum ot_err walk_from(struct recovery *r, uint32_t slot)
 
 static enum ot_err scan_segments(struct eng_log *log, const struct eng_log_open *how, struct eng_recovery *out, int32_t *epoch_out)
 {
-    struct recovery r = { .log = log, .config = how->config, .out = out, .clean = how->clean, .last_epoch = -1 };
+    struct recovery r = { .log = log, .config = how->config, .out = out, .clean = how->clean, .last_epoch = -1, .leader_epochs = how->leader_epochs,
+        .recovery_point = how->recovery_point };
     if (log->segment_count == 0) return OT_OK;
     r.checked_from = how->clean ? INT64_MAX : OT_MAX(how->recovery_point, log->segments[0]->base_offset);
     /* one before: a segment that was sealed right behind the recovery point may still have its preallocated size */

@@ -174,6 +174,7 @@ enum ot_err eng_log_verify(struct eng_log *log, void (*fault)(void *arg, const c
         if (seg == NULL) break;
         v.expected = OT_MAX(v.expected, seg->base_offset);
         err = verify_segment(&v, seg, bytes, end_offset, active);
+        if (err == OT_OK && v.expected > end_offset) tell(&v, seg, "batches up to offset %" PRId64 ", the log ends at %" PRId64, v.expected, end_offset);
         if (err == OT_ERR_CANCELLED) err = OT_OK;      /* deleted meanwhile */
         eng_segment_unref(seg);
     }

@@ -242,6 +242,8 @@ bool eng_store_map_room(struct eng_store *store, int64_t bytes)
     return true;
 }
 
+uint32_t eng_store_recovering(const struct eng_store *store) { return atomic_load(&store->recovering); }
+
 void eng_store_stats(struct eng_store *store, struct eng_store_stats *out)
 {
     pthread_mutex_lock(&store->files.lock);

@@ -66,6 +66,8 @@ void eng_store_reserve_release(struct eng_store *store, uint32_t dir);
  * something is left. Logs call it after retention and deletion; the owner may in its housekeeping. May block. */
 bool eng_store_reap(struct eng_store *store, uint64_t bytes);
 
+uint32_t eng_store_recovering(const struct eng_store *store);   /* segments that logs being opened have still to read */
+
 struct eng_store_stats { uint32_t open_files, open_maps; uint64_t mapped_append_bytes; uint64_t opens_total, evictions_total; };
 void eng_store_stats(struct eng_store *store, struct eng_store_stats *out);
 

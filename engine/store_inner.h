@@ -28,7 +28,7 @@ struct eng_store {
     struct eng_file_cache files;
     uint64_t append_mapped_bytes_max;
     _Atomic uint64_t mapped_append_bytes;
-    _Atomic uint32_t open_maps;
+    _Atomic uint32_t open_maps, recovering;
     pthread_mutex_t lock;                  /* guards what follows */
     struct eng_read_pin *free_pins;
     struct eng_read_pin_chunk *pin_chunks;

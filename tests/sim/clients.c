@@ -260,7 +260,7 @@ static void deleted(struct broker_call *call)
     struct sim_partition *partition = &world->partitions[ask->part.partition];
     world->calls_open--;
     sim_note(world, 4, (uint64_t)ask->part.error + 1, (uint64_t)ask->part.offset);
-    if (!sim_disk_is_off(world->disk) && ask->part.error == OT_OK && !world->faults_on)
+    if (!sim_disk_is_off(world->disk) && ask->part.error == OT_OK)
         partition->start_promised = OT_MAX(partition->start_promised, ask->part.offset);
     free(ask);
 }

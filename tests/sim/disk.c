@@ -614,18 +614,13 @@ void sim_disk_crash_machine(struct sim_disk *disk)
     disk->sync_failed = false;
 }
 
-void sim_disk_flip_bit(struct sim_disk *disk, const char *suffix)
+bool sim_disk_flip(struct sim_disk *disk, const char *path, uint64_t pos, uint8_t bit)
 {
-    for (uint32_t i = 0; i < disk->seen.count; i++) {
-        struct ot_map_entry *entry = &disk->seen.entries[(i + 1) % disk->seen.count];
-        struct inode *inode = entry->value;
-        size_t length = strlen(suffix);
-        if (inode->is_dir || inode->seen_bytes == 0 || entry->key_bytes < length || memcmp(entry->key + entry->key_bytes - length, suffix, length) != 0) continue;
-        uint64_t pos = ot_rng_below(&disk->rng, inode->seen_bytes);
-        inode->seen[pos] ^= (uint8_t)(1u << ot_rng_below(&disk->rng, 8));
-        inode->platter[pos] = inode->seen[pos];
-        return;
-    }
+    struct inode *inode = look(&disk->seen, path);
+    if (inode == NULL || inode->is_dir || pos >= inode->seen_bytes) return false;
+    inode->seen[pos] ^= (uint8_t)(1u << bit);
+    inode->platter[pos] = inode->seen[pos];
+    return true;
 }
 
 struct ot_io *sim_disk_io(struct sim_disk *disk) { return &disk->io; }

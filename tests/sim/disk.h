@@ -24,7 +24,8 @@ bool sim_disk_is_off(const struct sim_disk *disk);
 bool sim_disk_sync_failed(const struct sim_disk *disk);                    /* an fdatasync was made to fail since the last crash */
 void sim_disk_crash_process(struct sim_disk *disk);                        /* closes descriptors, drops maps and locks; power is on again */
 void sim_disk_crash_machine(struct sim_disk *disk);
-void sim_disk_flip_bit(struct sim_disk *disk, const char *suffix);         /* somewhere in a file with that suffix; for tests of detection */
+/* One bit in a file that lies there: false if it is not that long. Where a byte is, or behind it, is nothing written. */
+bool sim_disk_flip(struct sim_disk *disk, const char *path, uint64_t pos, uint8_t bit);
 uint64_t sim_disk_calls(const struct sim_disk *disk);
 uint64_t sim_disk_hash(const struct sim_disk *disk);                       /* of all that programs see: for trace comparison */
 void sim_disk_set_wall(struct sim_disk *disk, int64_t wall_ms);            /* mtimes come from here */

@@ -60,10 +60,10 @@ WRAP(int64_t, eng_producers_first_unstable, const struct eng_producers *producer
     return sim_mutation == SIM_BUG_EARLY_STABLE_OFFSET ? INT64_MAX : __real_eng_producers_first_unstable(producers);
 }
 
-WRAP(void, broker_checkpoints_write, struct broker_core *core, bool sync)
+WRAP(uint64_t, broker_checkpoints_write, struct broker_core *core, bool sync)
 {
-    if (sim_mutation == SIM_BUG_START_NOT_KEPT && sync && !atomic_load(&core->stopping)) return;
-    __real_broker_checkpoints_write(core, sync);
+    if (sim_mutation == SIM_BUG_START_NOT_KEPT && sync && !atomic_load(&core->stopping)) return 0;
+    return __real_broker_checkpoints_write(core, sync);
 }
 
 WRAP(enum ot_err, ot_io_read_exact, struct ot_io *io, int fd, void *data, size_t bytes, uint64_t pos)

@@ -142,17 +142,21 @@ static bool try_open(struct sim_world *world)
     return good;
 }
 
-static void let_go(struct sim_world *world)
+/* flushed: a clean stop, whose marker is left in the directories whose logs closed whole. */
+static void let_go(struct sim_world *world, bool flushed)
 {
+    uint64_t unclean = 0;
     if (world->core != NULL) {
         atomic_store(&world->core->stopping, true);
         sim_world_drain(world);
         ot_exec_timer_cancel(world->background, &world->core->tick);      /* a crash asks nobody; after a stop it is not armed */
         atomic_store(&world->core->ticking, false);
-        broker_core_free(world->core);
+        unclean = broker_core_free(world->core);
         free(world->core);
     }
     sim_world_drain(world);
+    for (uint32_t dir = 0; flushed && dir < 2; dir++)
+        if (!eng_store_dir_offline(world->store, dir) && (unclean >> dir & 1) == 0) ot_ignore(eng_store_leave_clean(world->store, dir, 1), "no marker: the next start scans");
     eng_store_close(world->store);
     world->core = NULL;
     world->store = NULL;
@@ -163,7 +167,7 @@ void sim_world_open(struct sim_world *world)
     struct sim_faults none = { 0 }, faults = { 0 };
     for (int tries = 0; !try_open(world); tries++) {           /* a fault at start: the operator starts it again */
         SIM_CHECK(world, world->faults_on && tries < 20, "the store does not open");
-        let_go(world);
+        let_go(world, false);
         if (tries > 3) sim_disk_faults(world->disk, &none);
     }
     (void)faults;
@@ -186,10 +190,7 @@ void sim_world_stop(struct sim_world *world)
     bool flushed = broker_core_stop(world->core, 8000);
     sim_world_drain(world);
     SIM_CHECK(world, flushed || world->offline_seen || world->faults_on, "a clean stop did not flush");
-    if (flushed)
-        for (uint32_t dir = 0; dir < 2; dir++)
-            if (!eng_store_dir_offline(world->store, dir)) ot_ignore(eng_store_leave_clean(world->store, dir, 1), "no marker: the next start scans");
-    let_go(world);
+    let_go(world, flushed);
     sim_disk_crash_process(world->disk);
 }
 
@@ -197,7 +198,7 @@ void sim_world_crash(struct sim_world *world, bool machine)
 {
     sim_disk_power_off_after(world->disk, 0);
     run_out(world);
-    let_go(world);
+    let_go(world, false);
     if (machine) sim_disk_crash_machine(world->disk);
     else sim_disk_crash_process(world->disk);
     world->totals.crashes++;

@@ -23,6 +23,10 @@ struct core_fixture {
     struct ot_pool *pool;
     struct eng_store *store;
     struct broker *broker;
+    struct ot_metrics *metrics;                /* NULL unless the test wants them: set before fixture_start */
+    struct ot_io *disk_under;                  /* another disk in the place of the simulator's */
+    bool two_dirs;
+    uint64_t unclean;                          /* what the last stop said */
     int opened;
     enum ot_err open_err;
 };
@@ -75,12 +79,42 @@ static inline void fixture_apply(struct core_fixture *f, const char *topic, uint
     broker_partition_apply(f->broker, &row, &config, f->home, fixture_opened, f);
 }
 
+/* A server's start over what lies on the disk, and its end. */
+static inline void fixture_start(struct core_fixture *f)
+{
+    static const char *const dirs[] = { "/sim/a", "/sim/b" };
+    struct eng_store_config store_config = { .dirs = dirs, .dir_count = f->two_dirs ? 2 : 1, .files_max = 16, .maps_max = 4, .append_mapped_bytes_max = 1u << 20 };
+    struct ot_io *io = f->disk_under != NULL ? f->disk_under : sim_disk_io(f->disk);
+    uint32_t bad = 0;
+    assert_int_equal(eng_store_open(io, &store_config, &f->store, &bad), OT_OK);
+    struct broker_setup setup = { .io = io, .config = f->config, .io_exec = f->io, .flush_exec = f->flush, .background_exec = f->background,
+        .coord_exec = f->background, .decode_pool = f->pool, .metrics = f->metrics };
+    f->broker = calloc(1, sizeof(*f->broker));
+    f->broker->setup = setup;
+    f->broker->node_id = 1;
+    f->broker->core.nap = fixture_nap;
+    f->broker->core.nap_arg = f;
+    assert_int_equal(broker_core_init(&f->broker->core, &setup, f->store, 1), OT_OK);
+}
+
+static inline void fixture_close(struct core_fixture *f)
+{
+    f->unclean = broker_core_free(&f->broker->core);
+    run(f);
+    eng_store_close(f->store);
+    free(f->broker);
+}
+
+static inline void fixture_stop(struct core_fixture *f)
+{
+    run(f);
+    (void)broker_core_stop(&f->broker->core, 8000);
+    fixture_close(f);
+}
+
 static inline int fixture_setup(void **state)
 {
-    static const char *const dirs[] = { "/sim/a" };
     struct core_fixture *f = calloc(1, sizeof(*f));
-    struct eng_store_config store_config = { .dirs = dirs, .dir_count = 1, .files_max = 16, .maps_max = 4, .append_mapped_bytes_max = 1u << 20 };
-    uint32_t bad = 0;
     f->disk = sim_disk_new(1);
     f->sched = sim_sched_new(1, 1750000000000);
     f->io = sim_sched_exec(f->sched, "io", true);
@@ -91,15 +125,7 @@ static inline int fixture_setup(void **state)
     assert_int_equal(broker_config_store_new(&f->config), OT_OK);
     fixture_set(f, "log.append.io", "pwritev");
     fixture_set(f, "ottla.disk.reserve.bytes", "0");
-    assert_int_equal(eng_store_open(sim_disk_io(f->disk), &store_config, &f->store, &bad), OT_OK);
-    struct broker_setup setup = { .io = sim_disk_io(f->disk), .config = f->config, .io_exec = f->io, .flush_exec = f->flush, .background_exec = f->background,
-        .coord_exec = f->background, .decode_pool = f->pool };
-    f->broker = calloc(1, sizeof(*f->broker));
-    f->broker->setup = setup;
-    f->broker->node_id = 1;
-    f->broker->core.nap = fixture_nap;
-    f->broker->core.nap_arg = f;
-    assert_int_equal(broker_core_init(&f->broker->core, &setup, f->store, 1), OT_OK);
+    fixture_start(f);
     *state = f;
     return 0;
 }
@@ -107,12 +133,7 @@ static inline int fixture_setup(void **state)
 static inline int fixture_teardown(void **state)
 {
     struct core_fixture *f = *state;
-    run(f);
-    (void)broker_core_stop(&f->broker->core, 8000);
-    broker_core_free(&f->broker->core);
-    run(f);
-    eng_store_close(f->store);
-    free(f->broker);
+    fixture_stop(f);
     broker_config_store_free(f->config);
     ot_pool_free(f->pool);
     sim_sched_free(f->sched);
