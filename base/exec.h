@@ -15,6 +15,7 @@
 struct ot_task {
     struct ot_task *next;
     void (*run)(struct ot_task *task);
+    uint32_t behind;           /* of the executor: so many more of its queue were posted together with this one */
 };
 
 struct ot_timer {
@@ -26,6 +27,8 @@ struct ot_timer {
 struct ot_exec;
 struct ot_exec_ops {
     void (*post)(struct ot_exec *exec, struct ot_task *task);
+    /* first .. last, linked by next and count in all: one wake-up, and on a pool one thread that runs them one after the other. NULL: it takes them singly */
+    void (*post_many)(struct ot_exec *exec, struct ot_task *first, struct ot_task *last, uint32_t count);
     void (*timer_set)(struct ot_exec *exec, struct ot_timer *timer, int64_t deadline_us);    /* arms or moves */
     void (*timer_cancel)(struct ot_exec *exec, struct ot_timer *timer);                      /* unarmed is fine */
     int64_t (*now_us)(struct ot_exec *exec);
@@ -34,6 +37,15 @@ struct ot_exec_ops {
 struct ot_exec { const struct ot_exec_ops *ops; };
 
 static inline void ot_exec_post(struct ot_exec *exec, struct ot_task *task) { exec->ops->post(exec, task); }
+
+/* Posting a little later, together: waking a thread costs more than a short task. A thread that works in turns (reactor, pool worker) sends out what it posted soon at
+ * the end of the turn, or when OT_TURN_TASKS of one kind wait; on any other thread soon is now. Only for short tasks that may wait for each other: those of one
+ * executor and key (a log directory, say, where they would wait for the same disk anyway) are run by one thread in the order posted. */
+#define OT_TURN_TASKS 16u
+void ot_exec_post_soon(struct ot_exec *exec, struct ot_task *task, uint32_t key);
+void ot_exec_turns_begin(void);        /* this thread works in turns from now on; for those who write an executor */
+void ot_exec_turn_end(void);           /* sends out what waits; before the thread sleeps */
+
 static inline void ot_exec_timer_set(struct ot_exec *exec, struct ot_timer *timer, int64_t deadline_us)
 {
     exec->ops->timer_set(exec, timer, deadline_us);

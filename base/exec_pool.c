@@ -28,16 +28,22 @@ struct ot_exec_pool {
     struct worker workers[];
 };
 
-static void pool_post(struct ot_exec *exec, struct ot_task *task)
+static void pool_post_many(struct ot_exec *exec, struct ot_task *first, struct ot_task *last, uint32_t count)
 {
     struct ot_exec_pool *pool = OT_CONTAINER(exec, struct ot_exec_pool, exec);
-    task->next = NULL;
+    first->behind = count - 1;
+    last->next = NULL;
     pthread_mutex_lock(&pool->mutex);
-    *pool->end = task;
-    pool->end = &task->next;
-    pool->queued_count++;
+    *pool->end = first;
+    pool->end = &last->next;
+    pool->queued_count += count;
     if (pool->idle_count > 0) pthread_cond_signal(&pool->queued);
     pthread_mutex_unlock(&pool->mutex);
+}
+
+static void pool_post(struct ot_exec *exec, struct ot_task *task)
+{
+    pool_post_many(exec, task, task, 1);
 }
 
 static void no_timer_set(struct ot_exec *exec, struct ot_timer *timer, int64_t deadline_us)
@@ -61,13 +67,30 @@ static int64_t wall_ms(struct ot_exec *exec)
     return (void)exec, ot_clock_wall_ms();
 }
 
-static const struct ot_exec_ops pool_ops = {pool_post, no_timer_set, no_timer_cancel, boot_us, wall_ms};
+static const struct ot_exec_ops pool_ops = {pool_post, pool_post_many, no_timer_set, no_timer_cancel, boot_us, wall_ms};
 
-static void run_one(struct worker *worker, struct ot_task *task)
+/* The first of the queue, and those that were posted together with it. */
+static struct ot_task *take(struct ot_exec_pool *pool)
+{
+    struct ot_task *task = pool->first, *last = task;
+    for (uint32_t i = task->behind; i > 0; i--) last = last->next;
+    pool->queued_count -= task->behind + 1;
+    pool->first = last->next;
+    if (pool->first == NULL) pool->end = &pool->first;
+    last->next = NULL;
+    return task;
+}
+
+static void run_all(struct worker *worker, struct ot_task *task)
 {
     const int64_t start_us = ot_clock_boot_us();
     atomic_store_explicit(&worker->running_since_us, start_us, memory_order_relaxed);
-    task->run(task); /* the task may be gone afterwards */
+    while (task != NULL) {
+        struct ot_task *next = task->next; /* the task may be gone, or posted again, afterwards */
+        task->run(task);
+        task = next;
+    }
+    ot_exec_turn_end();
     atomic_fetch_add_explicit(&worker->busy_us, ot_clock_boot_us() - start_us, memory_order_relaxed);
     atomic_store_explicit(&worker->running_since_us, 0, memory_order_relaxed);
 }
@@ -79,15 +102,13 @@ static void *worker_main(void *arg)
     char name[16];
     snprintf(name, sizeof(name), "%.11s-%u", pool->name, worker->number % 1000);
     pthread_setname_np(pthread_self(), name);
+    ot_exec_turns_begin();
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
-        struct ot_task *task = pool->first;
-        if (task != NULL) {
-            pool->first = task->next;
-            if (pool->first == NULL) pool->end = &pool->first;
-            pool->queued_count--;
+        if (pool->first != NULL) {
+            struct ot_task *task = take(pool);
             pthread_mutex_unlock(&pool->mutex);
-            run_one(worker, task);
+            run_all(worker, task);
             pthread_mutex_lock(&pool->mutex);
             continue;
         }

@@ -70,7 +70,7 @@ static int64_t wall_ms(struct ot_exec *exec)
     return (void)exec, ot_clock_wall_ms();
 }
 
-static const struct ot_exec_ops thread_ops = {thread_post, thread_timer_set, thread_timer_cancel, boot_us, wall_ms};
+static const struct ot_exec_ops thread_ops = {thread_post, NULL, thread_timer_set, thread_timer_cancel, boot_us, wall_ms};
 
 /* Waits for a task or the first deadline. The timerfd is only touched when that deadline changed. */
 static void sleep_until_due(struct ot_exec_thread *thread)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define SNAPSHOT_BYTES (256u << 20)
+#define SOON_BYTES_MAX (16u << 10)    /* a write of this much is shorter than waking a thread for it */
 
 static bool care_due(const struct broker_partition *partition);
 
@@ -157,7 +158,8 @@ enum broker_lane_fate broker_lane_put(struct broker_partition *partition, struct
         broker_partition_ref(partition);
         atomic_fetch_add_explicit(&partition->core->work_open, 1, memory_order_relaxed);
         if (!care_due(partition) && eng_log_append_inline(partition->log, &part->append)) return BROKER_LANE_RUN_HERE;
-        ot_exec_post(partition->core->io_exec, &partition->lane_task);
+        if (part->records_bytes <= SOON_BYTES_MAX) ot_exec_post_soon(partition->core->io_exec, &partition->lane_task, partition->store_dir);
+        else ot_exec_post(partition->core->io_exec, &partition->lane_task);
     }
     return BROKER_LANE_QUEUED;
 }

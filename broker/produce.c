@@ -69,7 +69,7 @@ static void done_run(struct ot_task *task)
 
 static void release(struct broker_produce *produce, uint32_t parts)
 {
-    if (atomic_fetch_sub_explicit(&produce->open_parts, parts, memory_order_acq_rel) == parts) ot_exec_post(produce->call.home, &produce->call.task);
+    if (atomic_fetch_sub_explicit(&produce->open_parts, parts, memory_order_acq_rel) == parts) ot_exec_post_soon(produce->call.home, &produce->call.task, 0);
 }
 
 void broker_parts_complete(struct broker_produce_part *done)

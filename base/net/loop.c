@@ -52,19 +52,33 @@ static void loop_wake(struct ot_loop *loop)
 
 static _Thread_local const struct ot_loop *loop_here;
 
-static void loop_post(struct ot_exec *exec, struct ot_task *task)
+/* newest .. oldest, linked as posted is */
+static void loop_push(struct ot_loop *loop, struct ot_task *newest, struct ot_task *oldest)
 {
-    struct ot_loop *loop = loop_of(exec);
     const bool here = loop_here == loop;
     if (!here) atomic_fetch_add_explicit(&loop->posting, 1, memory_order_relaxed);
     struct ot_task *head = atomic_load_explicit(&loop->posted, memory_order_relaxed);
     do {
-        task->next = head;
-    } while (!atomic_compare_exchange_weak_explicit(&loop->posted, &head, task, memory_order_seq_cst, memory_order_relaxed));
+        oldest->next = head;
+    } while (!atomic_compare_exchange_weak_explicit(&loop->posted, &head, newest, memory_order_seq_cst, memory_order_relaxed));
     if (here) return;                      /* it looks before it sleeps */
     /* the loop says that it sleeps before it looks a last time: either it sees the task or we see the flag */
     if (atomic_load_explicit(&loop->sleeping, memory_order_seq_cst) && atomic_exchange_explicit(&loop->sleeping, false, memory_order_seq_cst)) loop_wake(loop);
     atomic_fetch_sub_explicit(&loop->posting, 1, memory_order_release);
+}
+
+static void loop_post(struct ot_exec *exec, struct ot_task *task) { loop_push(loop_of(exec), task, task); }
+
+static void loop_post_many(struct ot_exec *exec, struct ot_task *first, struct ot_task *last, uint32_t count)
+{
+    (void)last, (void)count;
+    struct ot_task *newest = NULL;
+    for (struct ot_task *task = first, *next; task != NULL; task = next) {
+        next = task->next;
+        task->next = newest;
+        newest = task;
+    }
+    loop_push(loop_of(exec), newest, first);
 }
 
 static void loop_timer_set(struct ot_exec *exec, struct ot_timer *timer, int64_t deadline_us)
@@ -76,7 +90,7 @@ static void loop_timer_cancel(struct ot_exec *exec, struct ot_timer *timer) { ot
 static int64_t loop_now_us(struct ot_exec *exec) { (void)exec; return ot_clock_boot_us(); }
 static int64_t loop_wall_ms(struct ot_exec *exec) { (void)exec; return ot_clock_wall_ms(); }
 
-static const struct ot_exec_ops loop_ops = { loop_post, loop_timer_set, loop_timer_cancel, loop_now_us, loop_wall_ms };
+static const struct ot_exec_ops loop_ops = { loop_post, loop_post_many, loop_timer_set, loop_timer_cancel, loop_now_us, loop_wall_ms };
 
 static bool loop_run_tasks(struct ot_loop *loop)
 {
@@ -163,11 +177,14 @@ static void *loop_main(void *arg)
     pthread_sigmask(SIG_BLOCK, &none, NULL);
     struct epoll_event events[EVENTS_PER_TURN];
     pthread_setname_np(pthread_self(), loop->name);
+    ot_exec_turns_begin();
     for (;;) {
         const int count = loop_wait(loop, events);
         for (int i = 0; i < count; i++) loop_dispatch(loop, &events[i]);
-        for (int round = 0; round < TASK_ROUNDS_MAX && loop_run_tasks(loop); round++) {}
+        ot_exec_turn_end();
+        for (int round = 0; round < TASK_ROUNDS_MAX && loop_run_tasks(loop); round++) ot_exec_turn_end();
         loop_run_timers(loop);
+        ot_exec_turn_end();
         loop_timers_room(loop);
         if (atomic_load(&loop->stopping) && atomic_load(&loop->posted) == NULL) return NULL;
     }

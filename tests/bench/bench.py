@@ -176,6 +176,7 @@ def one_round(make, root, only):
         if only and not re.search(only, words) and not re.search(words, only):
             continue
         directory = Path(tempfile.mkdtemp(dir=root))
+        os.sync()  # what the last one left to write would be charged to this one
         side = make(directory)
         try:
             for step in steps:

@@ -40,7 +40,7 @@ static void timer_set(struct ot_exec *exec, struct ot_timer *timer, int64_t dead
 static void timer_cancel(struct ot_exec *exec, struct ot_timer *timer) { ot_timer_heap_cancel(&exec_of(exec)->sched->timers, timer); }
 static int64_t now_us(struct ot_exec *exec) { return exec_of(exec)->sched->now_us; }
 static int64_t wall_ms(struct ot_exec *exec) { return sim_sched_wall_ms(exec_of(exec)->sched); }
-static const struct ot_exec_ops ops = { post, timer_set, timer_cancel, now_us, wall_ms };
+static const struct ot_exec_ops ops = { post, NULL, timer_set, timer_cancel, now_us, wall_ms };
 
 struct sim_sched *sim_sched_new(uint64_t seed, int64_t wall)
 {

@@ -412,7 +412,95 @@ static void a_stopping_thread_runs_what_is_queued_and_what_that_posts(void **sta
     }
 }
 
-TEST_MAIN(cmocka_unit_test(the_heap_gives_the_earliest_through_any_moves), cmocka_unit_test(a_reserved_heap_does_not_move),
+/* --- posting soon --- */
+
+struct soon {
+    struct ot_task task;
+    int number;
+    sem_t *ran, *ran_full;     /* ran_full: posted once OT_TURN_TASKS have run */
+};
+static _Atomic int noted_count, noted_order[64];
+static pthread_t noted_thread[64];
+
+static void run_soon(struct ot_task *task)
+{
+    struct soon *noted = OT_CONTAINER(task, struct soon, task);
+    const int at = atomic_fetch_add(&noted_count, 1);
+    noted_thread[at] = pthread_self();
+    atomic_store(&noted_order[at], noted->number);
+    if (at + 1 == (int)OT_TURN_TASKS) sem_post(noted->ran_full);
+    sem_post(noted->ran);
+}
+
+struct soon_poster {
+    struct ot_task task;
+    struct ot_exec *to;
+    struct soon *tasks;
+    int count, seen_during; /* how many had run before this turn ended, with another worker idle */
+    sem_t *ran_full;
+};
+static void run_soon_poster(struct ot_task *task)
+{
+    struct soon_poster *poster = OT_CONTAINER(task, struct soon_poster, task);
+    for (int i = 0; i < poster->count; i++) ot_exec_post_soon(poster->to, &poster->tasks[i].task, 0);
+    if (poster->count >= (int)OT_TURN_TASKS) wait_for(poster->ran_full);
+    poster->seen_during = atomic_load(&noted_count);
+}
+
+static int post_from_a_pool(int count, struct soon *tasks)
+{
+    sem_t ran, ran_full;
+    sem_init(&ran, 0, 0);
+    sem_init(&ran_full, 0, 0);
+    atomic_store(&noted_count, 0);
+    for (int i = 0; i < count; i++) tasks[i] = (struct soon){.task.run = run_soon, .number = i, .ran = &ran, .ran_full = &ran_full};
+    struct ot_exec_pool *pool;
+    assert_int_equal(ot_exec_pool_start("soon", 3, &pool), OT_OK);
+    struct soon_poster poster = {.task.run = run_soon_poster, .to = ot_exec_pool_exec(pool), .tasks = tasks, .count = count, .ran_full = &ran_full};
+    ot_exec_post(ot_exec_pool_exec(pool), &poster.task);
+    for (int i = 0; i < count; i++) wait_for(&ran);
+    ot_exec_pool_stop(pool);
+    assert_int_equal(atomic_load(&noted_count), count);
+    sem_destroy(&ran);
+    sem_destroy(&ran_full);
+    return poster.seen_during;
+}
+
+static void what_is_posted_soon_goes_out_at_the_end_of_the_turn_to_one_thread(void **state)
+{
+    (void)state;
+    struct soon tasks[5];
+    assert_int_equal(post_from_a_pool(5, tasks), 0);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(noted_order[i], i);
+        assert_true(pthread_equal(noted_thread[i], noted_thread[0]));
+    }
+}
+
+static void a_full_list_goes_out_before_the_turn_ends(void **state)
+{
+    (void)state;
+    struct soon tasks[OT_TURN_TASKS + 3];
+    assert_int_equal(post_from_a_pool(OT_TURN_TASKS + 3, tasks), OT_TURN_TASKS);
+}
+
+static void on_a_thread_without_turns_soon_is_now(void **state)
+{
+    (void)state;
+    sem_t ran;
+    sem_init(&ran, 0, 0);
+    atomic_store(&noted_count, 0);
+    struct ot_exec_pool *pool;
+    assert_int_equal(ot_exec_pool_start("now", 1, &pool), OT_OK);
+    struct soon task = {.task.run = run_soon, .ran = &ran};
+    ot_exec_post_soon(ot_exec_pool_exec(pool), &task.task, 0);
+    wait_for(&ran);
+    ot_exec_pool_stop(pool);
+    sem_destroy(&ran);
+}
+
+TEST_MAIN(cmocka_unit_test(what_is_posted_soon_goes_out_at_the_end_of_the_turn_to_one_thread), cmocka_unit_test(a_full_list_goes_out_before_the_turn_ends),
+    cmocka_unit_test(on_a_thread_without_turns_soon_is_now), cmocka_unit_test(the_heap_gives_the_earliest_through_any_moves), cmocka_unit_test(a_reserved_heap_does_not_move),
     cmocka_unit_test(a_pool_runs_every_task_once), cmocka_unit_test(stopping_a_pool_runs_what_is_queued_and_what_that_posts),
     cmocka_unit_test(a_pool_runs_tasks_side_by_side_and_counts_the_waiting), cmocka_unit_test(a_pool_has_no_timers),
     cmocka_unit_test(a_thread_runs_one_task_at_a_time_in_the_order_posted), cmocka_unit_test(timers_fire_in_order_and_never_early),
