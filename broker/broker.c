@@ -263,6 +263,7 @@ static enum ot_err open_partitions(struct broker *broker)
     }
     broker->core.internal_changed = broker_shards_partition_changed;
     broker->core.marker_committed = broker_shards_marker;
+    broker->core.transactions_served = broker->core.transactions_verified = true;
     broker_coordinator_run(broker->setup.coord_exec, run_apply, broker);
     pthread_mutex_lock(&broker->starting.mutex);
     while (!broker->starting.opened) {

@@ -85,6 +85,14 @@
     X(offsets_topic_replication_factor, "offsets.topic.replication.factor", INT, "3", 1, 32767, NULL, RESTART, NULL, "replicas of __consumer_offsets when it is made; as many as there are live brokers if there are fewer") \
     X(offsets_topic_segment_bytes, "offsets.topic.segment.bytes", INT, "104857600", 1, INT32_MAX, NULL, RESTART, NULL, "segment.bytes of __consumer_offsets when it is made") \
     X(offsets_commit_timeout_ms, "offsets.commit.timeout.ms", INT, "5000", 1, INT32_MAX, NULL, RESTART, NULL, "how long a group's or transaction's record may take to be committed") \
+    X(transaction_max_timeout_ms, "transaction.max.timeout.ms", INT, "900000", 1, INT32_MAX, NULL, RESTART, NULL, "longest time-out that a transactional producer may ask for") \
+    X(transactional_id_expiration_ms, "transactional.id.expiration.ms", INT, "604800000", 1, INT32_MAX, NULL, RESTART, NULL, "how long an unused transactional id is remembered") \
+    X(transaction_partition_verification_enable, "transaction.partition.verification.enable", BOOL, "true", 0, 0, NULL, CLUSTER_WIDE, NULL, "ask the coordinator before a client of the old protocol begins a transaction in a partition") \
+    X(transaction_state_log_num_partitions, "transaction.state.log.num.partitions", INT, "50", 1, INT32_MAX, NULL, RESTART, NULL, "partitions of __transaction_state when it is made") \
+    X(transaction_state_log_replication_factor, "transaction.state.log.replication.factor", INT, "3", 1, 32767, NULL, RESTART, NULL, "replicas of __transaction_state when it is made; as many as there are live brokers if there are fewer") \
+    X(transaction_state_log_min_isr, "transaction.state.log.min.isr", INT, "2", 1, INT32_MAX, NULL, RESTART, NULL, "min.insync.replicas of __transaction_state when it is made") \
+    X(transaction_state_log_segment_bytes, "transaction.state.log.segment.bytes", INT, "104857600", 1, INT32_MAX, NULL, RESTART, NULL, "segment.bytes of __transaction_state when it is made") \
+    X(ottla_transaction_version, "ottla.transaction.version", INT, "2", 0, 2, NULL, CLUSTER_WIDE, NULL, "final level of the feature transaction.version; UpdateFeatures sets it. Below 2 clients use the protocol before KIP-890") \
     X(group_coordinator_threads, "group.coordinator.threads", INT, "4", 1, 16, NULL, RESTART, NULL, "threads for groups and transactions; at most one per core is started") \
     X(rest_max_request_bytes, "rest.max.request.bytes", INT, "8388608", 1024, INT32_MAX, NULL, RESTART, NULL, "largest REST body") \
     X(rest_require_if_match, "rest.require.if.match", BOOL, "false", 0, 0, NULL, CLUSTER_WIDE, NULL, "refuse changes of topics and configs without If-Match (428)") \

@@ -41,6 +41,7 @@ struct broker_core {
     int32_t node_id;
     _Atomic bool stopping;
     bool transactions_served;                  /* there is a coordinator that ends them; without one produce refuses them */
+    bool transactions_verified;                /* and it is asked before one begins in a partition */
     /* for the state machines on internal topics (shard.h), no lock held; NULL: nobody asks. A partition of one opened, changed its role or went; a marker was committed */
     void (*internal_changed)(struct broker_core *core, const char *topic, int32_t partition);
     void (*marker_committed)(struct broker_core *core, const char *topic, int32_t partition, int64_t offset, const struct eng_marker *marker, int64_t producer_id,
@@ -116,6 +117,7 @@ struct broker_partition {
     struct broker_produce_part *queue_first, *queue_last;      /* the lane */
     struct broker_produce_part *wait_first, *wait_last;        /* appended, waiting for the high watermark or the log end; by what they wait for */
     uint32_t wait_log_ends;                    /* how many of them wait for the log end */
+    struct broker_produce_part *verify_first;  /* whose coordinator is being asked (produce_verify.c) */
     struct broker_fetch_node *fetch_nodes;     /* entries of fetch sets hung in here */
     struct ot_task lane_task, flush_task, end_task;    /* end_task: retire, later free */
 };
@@ -143,6 +145,14 @@ void broker_lane_ask_roll(struct broker_partition *partition);         /* retent
 void broker_lane_run(struct ot_task *task);            /* on io_exec */
 bool broker_part_stop_waiting(struct broker_produce_part *part);      /* takes the mutex; false: it does not wait (any more) */
 void broker_part_time_out(struct broker_produce_part *part);           /* says so in the part */
+/* produce_verify.c: a batch that would begin its producer's transaction here goes on when the coordinator knows of it. begin: no mutex; true: it must be asked, the
+ * part is in the list. marker, end: with the mutex; end takes it out, false: the answer is stale. */
+bool broker_verify_begin(struct broker_produce_part *part);
+void broker_verify_marker(struct broker_partition *partition, int64_t producer_id);
+bool broker_verify_end(struct broker_partition *partition, struct broker_produce_part *part);
+void broker_verify_start(struct broker *broker, struct broker_produce *produce);       /* asks for all parts that began, then broker_produce_verified for each, on home */
+/* produce.c: part->error says how it went. */
+void broker_produce_verified(struct broker_produce_part *part);
 /* flush.c */
 void broker_flush_ask(struct broker_partition *partition);     /* mutex held */
 void broker_flush_run(struct ot_task *task);           /* on flush_exec */

@@ -1,6 +1,8 @@
 #include "broker/features.h"
 #include "base/wire/features.h"
+#include "broker/broker.h"
 #include <stdio.h>
+#include <string.h>
 
 static const struct broker_feature features[] = {
     { OT_FEATURE_TRANSACTION_VERSION, OT_FEATURE_TRANSACTION_VERSION_MIN, OT_FEATURE_TRANSACTION_VERSION_MAX, OT_FEATURE_TRANSACTION_VERSION_MAX },
@@ -10,6 +12,13 @@ const struct broker_feature *broker_features(uint32_t *count_out)
 {
     *count_out = OT_ARRAY_COUNT(features);
     return features;
+}
+
+int16_t broker_transaction_version(struct broker *broker) { return (int16_t)broker_config(broker)->ottla_transaction_version; }
+
+int16_t broker_feature_level(struct broker *broker, const struct broker_feature *feature)
+{
+    return strcmp(feature->name, OT_FEATURE_TRANSACTION_VERSION) == 0 ? broker_transaction_version(broker) : feature->level;
 }
 
 enum ot_err broker_feature_update(int32_t node_id, struct ot_str name, int16_t level, int8_t change, char text[static BROKER_TEXT_MAX])

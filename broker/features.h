@@ -7,6 +7,10 @@
 struct broker_feature { const char *name; int16_t min, max, level; };
 const struct broker_feature *broker_features(uint32_t *count_out);
 
+/* The level that is final now: the one of the table, or the one that an operator holds the cluster at. Any thread. */
+int16_t broker_feature_level(struct broker *broker, const struct broker_feature *feature);
+int16_t broker_transaction_version(struct broker *broker);     /* the same of transaction.version */
+
 enum broker_feature_change { BROKER_FEATURE_UPGRADE = 1, BROKER_FEATURE_SAFE_DOWNGRADE, BROKER_FEATURE_UNSAFE_DOWNGRADE };     /* Kafka's numbers */
 /* OK: it has that level. INVALID_UPDATE_VERSION, with words: no such feature or level, or one that would have to change. Any thread. */
 OT_MUST_CHECK enum ot_err broker_feature_update(int32_t node_id, struct ot_str name, int16_t level, int8_t change, char text[static BROKER_TEXT_MAX]);

@@ -120,6 +120,10 @@ enum broker_lane_fate broker_lane_put(struct broker_partition *partition, struct
     struct eng_batch_info *info = &part->verdict.info;
     struct eng_producers *producers;
     struct eng_producer_check check;
+    if (part->verifying && !broker_verify_end(partition, part)) {
+        fail_part(part, OT_ERR_INVALID_TXN_STATE, "the transaction ended before this batch was appended");
+        return BROKER_LANE_ANSWERED;
+    }
     if (!may_append(partition, part)) return BROKER_LANE_ANSWERED;
     producers = eng_log_producers(partition->log);
     part->log_start_offset = eng_log_start_offset(partition->log);
@@ -130,6 +134,7 @@ enum broker_lane_fate broker_lane_put(struct broker_partition *partition, struct
             return BROKER_LANE_ANSWERED;
         }
         if (check.duplicate) return put_duplicate(partition, part, &check);
+        if (part->marker.is_marker) broker_verify_marker(partition, info->producer_id);
     }
     int64_t base_offset = partition->reserved_end, last_offset = base_offset + info->last_offset_delta;
     if (info->producer_id >= 0) {

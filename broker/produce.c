@@ -1,7 +1,8 @@
 /* One produce request through the checks into the lanes, and back to its door.
  *
  *   home          take, shallow check ──────────────► lane put ──► (I/O thread writes) ──► answered or waits for the high watermark
- *   I/O thread               └─ compressed: deep check, rebuild ─┘
+ *   I/O thread               ├─ compressed: deep check, rebuild ─┤
+ *   home                     └─ first of a transaction: coordinator ┘ (produce_verify.c; the deep check comes after it)
  *
  * open_parts counts parts not answered yet, plus one while `queued` has not been told: so done never overtakes queued. */
 #include "broker/core.h"
@@ -172,9 +173,12 @@ static bool check(struct broker *broker, struct broker_produce_part *part)
         snprintf(part->text, sizeof(part->text), "%s", part->verdict.text);
         return false;
     }
-    /* without a coordinator of transactions nothing would ever end this one, and the last stable offset would stand for good */
-    if (!core->transactions_served && produce->origin == ENG_ORIGIN_CLIENT && part->verdict.info.transactional) {
-        refuse(part, produce->transactional_id.null ? OT_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED : OT_ERR_INVALID_TXN_STATE, "transactions are not served yet");
+    if (produce->origin == ENG_ORIGIN_CLIENT && part->verdict.info.transactional && produce->transactional_id.null) {
+        refuse(part, OT_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without a transactional id");
+        return false;
+    }
+    if (!core->transactions_served && produce->origin == ENG_ORIGIN_CLIENT && part->verdict.info.transactional) {      /* nothing would ever end this one */
+        refuse(part, OT_ERR_INVALID_TXN_STATE, "transactions are not served");
         return false;
     }
     return true;
@@ -196,10 +200,24 @@ static bool enqueue(struct broker_produce_part *part)
     return fate != BROKER_LANE_ANSWERED;
 }
 
+/* The checks of this part, which did not end within broker_produce, are over: it is in the lane or answered. */
+static void leave_checks(struct broker_produce_part *part, bool queued)
+{
+    struct broker_produce *produce = part->call;
+    struct broker_partition *partition = part->owner;
+    if (!queued && part->verifying) {
+        pthread_mutex_lock(&partition->mutex);
+        (void)broker_verify_end(partition, part);
+        pthread_mutex_unlock(&partition->mutex);
+    }
+    bool last = atomic_fetch_sub_explicit(&produce->unqueued_parts, 1, memory_order_acq_rel) == 1;
+    if (last) ot_exec_post(produce->call.home, &produce->queued_task);
+    if (!queued) release(produce, 1);
+}
+
 static void deep_run(struct ot_task *task)
 {
     struct broker_produce_part *part = OT_CONTAINER(task, struct broker_produce_part, task);
-    struct broker_produce *produce = part->call;
     struct broker_core *core = part->owner->core;
     struct eng_batch_rules rules = rules_of(part);
     struct broker_decoder *decoder = broker_decoder_take(core);
@@ -227,9 +245,21 @@ static void deep_run(struct ot_task *task)
             queued = enqueue(part);
         }
     }
-    bool last = atomic_fetch_sub_explicit(&produce->unqueued_parts, 1, memory_order_acq_rel) == 1;
-    if (last) ot_exec_post(produce->call.home, &produce->queued_task);
-    if (!queued) release(produce, 1);
+    leave_checks(part, queued);
+}
+
+void broker_produce_verified(struct broker_produce_part *part)
+{
+    bool queued = false;
+    if (part->error == OT_OK && part->verdict.needs_deep) {
+        ot_exec_post(part->owner->core->io_exec, &part->task);
+        return;
+    }
+    if (part->error == OT_OK) {
+        eng_batch_settle(part->records, part->records_bytes, &part->verdict);
+        queued = enqueue(part);
+    }
+    leave_checks(part, queued);
 }
 
 static void start(struct broker_produce *produce, struct broker_produce_part *part)
@@ -241,7 +271,7 @@ static void start(struct broker_produce *produce, struct broker_produce_part *pa
     part->text[0] = 0;
     part->base_offset = part->append_time_ms = part->log_start_offset = -1;
     part->leader_id = part->leader_epoch = -1;
-    part->waiting = false;
+    part->waiting = part->verifying = part->verify_stale = false;
     part->marker = (struct eng_marker){ 0 };
     part->next = part->prev = NULL;
     part->verdict.record_error_count = 0;
@@ -251,7 +281,7 @@ static void start(struct broker_produce *produce, struct broker_produce_part *pa
 
 bool broker_produce(struct broker *broker, struct broker_produce *produce)
 {
-    uint32_t answered = 0, deep = 0;
+    uint32_t answered = 0, deep = 0, verify = 0;
     produce->broker = broker;
     produce->call.task.run = done_run;
     produce->queued_task.run = queued_run;
@@ -269,6 +299,9 @@ bool broker_produce(struct broker *broker, struct broker_produce *produce)
         struct broker_produce_part *part = &produce->parts[i];
         if (!check(broker, part)) {
             answered++;
+        } else if (part->verdict.info.transactional && broker_verify_begin(part)) {
+            verify++;
+            atomic_fetch_add_explicit(&produce->unqueued_parts, 1, memory_order_relaxed);
         } else if (part->verdict.needs_deep) {
             deep++;
             atomic_fetch_add_explicit(&produce->unqueued_parts, 1, memory_order_relaxed);
@@ -278,7 +311,8 @@ bool broker_produce(struct broker *broker, struct broker_produce *produce)
             if (!enqueue(part)) answered++;
         }
     }
-    bool all_queued = deep == 0;
+    if (verify > 0) broker_verify_start(broker, produce);
+    bool all_queued = deep == 0 && verify == 0;
     if (!all_queued && atomic_fetch_sub_explicit(&produce->unqueued_parts, 1, memory_order_acq_rel) == 1)
         ot_exec_post(produce->call.home, &produce->queued_task);
     release(produce, answered + 1 + (all_queued ? 1 : 0));

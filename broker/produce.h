@@ -34,6 +34,7 @@ struct broker_produce_part {
     struct eng_marker marker;
     int64_t wait_offset;                       /* answered when the high watermark (acks=all) or the log end reaches it */
     bool waiting, wait_log_end;
+    bool verifying, verify_stale;              /* the coordinator is asked; meanwhile a marker of its producer came */
     struct ot_buf *own_buf;                    /* recompressed batch */
 };
 

@@ -624,7 +624,8 @@ static bool next_markers(struct coord_txns *txns, struct coord_txn_out *out)
     txns->markers_last = txns->markers_first == NULL ? &txns->markers_first : txns->markers_last;
     txn->marker_out = false;
     *out = (struct coord_txn_out){ .kind = COORD_TXN_MARKERS, .id = txn->id, .producer_id = txn->producer_id, .producer_epoch = txn->producer_epoch,
-        .version = txn->version >= 2 ? 2 : 1, .commit = txn->state == OT_TRANSACTION_STATE_PREPARE_COMMIT, .parts = txn->parts, .part_count = txn->part_count };
+        .version = txn->version >= 2 ? 2 : 1, .commit = txn->state == OT_TRANSACTION_STATE_PREPARE_COMMIT,
+        .again = txn->retry_wait_us > COORD_TXN_RETRY_FIRST_US, .parts = txn->parts, .part_count = txn->part_count };
     return true;
 }
 

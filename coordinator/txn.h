@@ -10,8 +10,8 @@
  * until it is done. Where Kafka answers CONCURRENT_TRANSACTIONS at once, a request waits here first for what is under way, for wait_us at most.
  *
  * No clock, I/O, thread or random source. Memory is bounded by bytes_max.
- * thread  one at a time. owner: a request belongs to the machine from coord_txns_request until it comes out as ID or REPLY; what out points to holds until the
- *         next call. */
+ * thread  one at a time. owner: a request belongs to the machine from coord_txns_request until it comes out as ID or REPLY; what out points to
+ *         holds until coord_txns_next says that there is no more. */
 #ifndef OT_COORDINATOR_TXN_H
 #define OT_COORDINATOR_TXN_H
 
@@ -100,7 +100,7 @@ struct coord_txn_out {
     struct ot_str id;
     int64_t producer_id;
     int16_t producer_epoch, version;           /* MARKERS: version of the transaction, 1 or 2 */
-    bool commit;
+    bool commit, again;                        /* again: it was tried before */
     const struct coord_txn_part *parts; uint32_t part_count;   /* MARKERS: to those that are not done */
     enum coord_txn_event event;
     int64_t age_ms;                            /* EVENT TIMED_OUT, FENCED: of the transaction */
@@ -117,6 +117,10 @@ struct coord_txn_view {
     int16_t producer_epoch, version;
     const struct coord_txn_part *parts; uint32_t part_count;
 };
+static inline bool coord_txn_view_is_open(const struct coord_txn_view *view)
+{
+    return view->state == OT_TRANSACTION_STATE_ONGOING || view->state == OT_TRANSACTION_STATE_PREPARE_COMMIT || view->state == OT_TRANSACTION_STATE_PREPARE_ABORT;
+}
 bool coord_txns_find(const struct coord_txns *txns, struct ot_str id, struct coord_txn_view *out);
 uint32_t coord_txns_count(const struct coord_txns *txns);
 void coord_txns_at(const struct coord_txns *txns, uint32_t index, struct coord_txn_view *out);     /* index < count; no order */

@@ -58,7 +58,7 @@ static void features_fill(struct rpc_request *request, struct ot_api_versions_re
     int32_t count = 0;
     for (uint32_t i = 0; i < feature_count; i++) {
         final[i].name = ot_str_of(features[i].name);
-        final[i].max_version_level = final[i].min_version_level = features[i].level;
+        final[i].max_version_level = final[i].min_version_level = broker_feature_level(request->server->broker, &features[i]);
         if (features[i].min == 0 && request->header.version < 4) continue;
         supported[count].name = ot_str_of(features[i].name);
         supported[count].min_version = features[i].min;

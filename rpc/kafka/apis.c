@@ -1,6 +1,8 @@
 /* The dispatcher's rows. An API is a row here, a handler, and a byte-exact test; ranges and messages come from base/wire's table. */
 #include "rpc/kafka/request.h"
 
+#include "base/wire/add_offsets_to_txn_request.h"
+#include "base/wire/add_partitions_to_txn_request.h"
 #include "base/wire/alter_client_quotas_request.h"
 #include "base/wire/alter_configs_request.h"
 #include "base/wire/alter_partition_reassignments_request.h"
@@ -20,8 +22,10 @@
 #include "base/wire/describe_producers_request.h"
 #include "base/wire/describe_quorum_request.h"
 #include "base/wire/describe_topic_partitions_request.h"
+#include "base/wire/describe_transactions_request.h"
 #include "base/wire/describe_user_scram_credentials_request.h"
 #include "base/wire/elect_leaders_request.h"
+#include "base/wire/end_txn_request.h"
 #include "base/wire/fetch_request.h"
 #include "base/wire/find_coordinator_request.h"
 #include "base/wire/get_telemetry_subscriptions_request.h"
@@ -30,6 +34,7 @@
 #include "base/wire/list_config_resources_request.h"
 #include "base/wire/list_offsets_request.h"
 #include "base/wire/list_partition_reassignments_request.h"
+#include "base/wire/list_transactions_request.h"
 #include "base/wire/metadata_request.h"
 #include "base/wire/offset_for_leader_epoch_request.h"
 #include "base/wire/produce_request.h"
@@ -37,6 +42,7 @@
 #include "base/wire/sasl_authenticate_request.h"
 #include "base/wire/sasl_handshake_request.h"
 #include "base/wire/update_features_request.h"
+#include "base/wire/write_txn_markers_request.h"
 
 #define ROW(key, overlap, name, cancel) { OT_API_##key, overlap, -1, sizeof(struct ot_##name##_request), rpc_handle_##name, cancel }
 
@@ -52,6 +58,10 @@ const struct rpc_api rpc_apis[] = {
     ROW(DELETE_TOPICS, RPC_ALONE, delete_topics, NULL),
     ROW(DELETE_RECORDS, RPC_ALONE, delete_records, NULL),
     ROW(INIT_PRODUCER_ID, RPC_ALONE, init_producer_id, NULL),
+    ROW(ADD_PARTITIONS_TO_TXN, RPC_ALONE, add_partitions_to_txn, NULL),
+    ROW(ADD_OFFSETS_TO_TXN, RPC_ALONE, add_offsets_to_txn, NULL),
+    ROW(END_TXN, RPC_ALONE, end_txn, NULL),
+    ROW(WRITE_TXN_MARKERS, RPC_ALONE, write_txn_markers, NULL),
     ROW(OFFSET_FOR_LEADER_EPOCH, RPC_ALONE, offset_for_leader_epoch, NULL),
     ROW(DESCRIBE_ACLS, RPC_ALONE, describe_acls, NULL),
     ROW(CREATE_ACLS, RPC_ALONE, create_acls, NULL),
@@ -76,6 +86,8 @@ const struct rpc_api rpc_apis[] = {
     ROW(GET_TELEMETRY_SUBSCRIPTIONS, RPC_ALONE, get_telemetry_subscriptions, NULL),
     ROW(PUSH_TELEMETRY, RPC_ALONE, push_telemetry, NULL),
     ROW(LIST_CONFIG_RESOURCES, RPC_ALONE, list_config_resources, NULL),
+    ROW(DESCRIBE_TRANSACTIONS, RPC_ALONE, describe_transactions, NULL),
+    ROW(LIST_TRANSACTIONS, RPC_ALONE, list_transactions, NULL),
     ROW(DESCRIBE_TOPIC_PARTITIONS, RPC_ALONE, describe_topic_partitions, NULL),
 };
 const uint32_t rpc_api_count = OT_ARRAY_COUNT(rpc_apis);

@@ -10,6 +10,7 @@
 #include "broker/broker.h"
 #include "broker/replica_dirs.h"
 #include "broker/telemetry.h"
+#include "broker/transactions.h"
 #include "rpc/kafka/server.h"
 
 #include <pthread.h>
@@ -67,6 +68,10 @@ struct rpc_request {
         struct broker_admin admin;
         struct broker_producer_id producer_id;
         struct broker_replica_dirs replica_dirs;
+        struct broker_shard_topic shard_topic;
+        struct broker_txn txn;
+        struct broker_txn_list txn_list;
+        struct broker_markers markers;
     } call;
     _Alignas(16) uint8_t first[6144];      /* the arena's first block: small requests allocate nothing */
 };
@@ -119,6 +124,15 @@ struct broker_client rpc_client(const struct rpc_request *request);
 /* A null text for OK (or an empty one), else text or, when that is empty, the error's own words. */
 struct ot_str rpc_error_text(enum ot_err error, const char *text);
 
+/* ---- transactions (txn_common.c) */
+
+/* What a client of this version knows PRODUCER_FENCED by. */
+enum ot_err rpc_fenced_error(const struct rpc_request *request, enum ot_err error, int16_t since_version);
+/* The call begins anew as one to the coordinator of this transactional id. */
+struct coord_txn_request *rpc_txn_init(struct rpc_request *request, enum coord_txn_ask ask, struct ot_str id, void (*done)(struct broker_call *call));
+/* The partition of __consumer_offsets with the offsets of this group. */
+void rpc_offsets_place(const struct rpc_request *request, struct ot_str group_id, struct coord_txn_place *out);
+
 /* ---- the rest */
 
 /* Where clients of this connection reach this broker: trap A1. host lives as long as the connection. */
@@ -170,5 +184,11 @@ RPC_HANDLER(describe_producers);
 RPC_HANDLER(get_telemetry_subscriptions);
 RPC_HANDLER(push_telemetry);
 RPC_HANDLER(describe_topic_partitions);
+RPC_HANDLER(add_partitions_to_txn);
+RPC_HANDLER(add_offsets_to_txn);
+RPC_HANDLER(end_txn);
+RPC_HANDLER(write_txn_markers);
+RPC_HANDLER(describe_transactions);
+RPC_HANDLER(list_transactions);
 
 #endif

@@ -54,6 +54,7 @@ void fake_free(void)
     ot_exec_pool_stop(fake.pool);
     while (pins_free != NULL) free(pin_take());
     broker_config_store_free(fake.config);
+    fake_transactions_free();
     pthread_mutex_destroy(&fake.mutex);
     broker_telemetry_free(&fake.telemetry);
 }
@@ -521,3 +522,27 @@ enum ot_err broker_replica_dir_check(struct broker *broker, struct ot_str path, 
 }
 
 struct broker_telemetry *broker_telemetry(struct broker *broker) { (void)broker; return &fake.telemetry; }
+
+/* ---- shard.h: two internal topics that are always there, of 5 partitions */
+
+static void shard_topic_run(struct ot_task *task)
+{
+    struct broker_shard_topic *ask = OT_CONTAINER(task, struct broker_shard_topic, call.task);
+    ask->call.done(&ask->call);
+}
+
+void broker_shard_topic(struct broker *broker, enum broker_shard_kind_id kind, struct broker_shard_topic *ask)
+{
+    (void)broker;
+    (void)kind;
+    ask->error = OT_OK;
+    ask->call.task.run = shard_topic_run;
+    ot_exec_post(ask->call.home, &ask->call.task);
+}
+
+int32_t broker_shard_of(struct broker *broker, enum broker_shard_kind_id kind, struct ot_str key)
+{
+    (void)broker;
+    (void)kind;
+    return (int32_t)(key.bytes % 5);
+}

@@ -40,6 +40,7 @@ struct fake_broker {
     int32_t aborted;                       /* how many aborted transactions to tell; -1: null */
     _Atomic uint32_t pins_out;
     uint32_t produces, fetches, admins, offsets, producer_ids;
+    bool hold_marks;                       /* transactions stay between decision and completion */
     uint32_t item_count;                   /* of all admin calls */
     struct broker_admin_item last_item;
     struct broker_telemetry telemetry;
@@ -53,5 +54,9 @@ void fake_free(void);
 struct fake_topic *fake_topic(const char *name, int32_t partition_count);
 void fake_release(void);                   /* answer what is held, newest first */
 struct broker *fake_pointer(void);
+/* fake_transactions.c */
+struct broker_marker;
+void fake_transactions_free(void);
+const struct broker_marker *fake_last_marker(void);
 
 #endif

@@ -1,0 +1,139 @@
+/* May a batch begin its producer's transaction in this partition? (KIP-890)
+ *
+ * A transaction that the coordinator does not know of would never be ended, and the last stable offset would stand for good. So before the first batch of a
+ * transaction is appended the coordinator is asked: for clients of the old protocol whether the partition was added, for those of version 2 (Produce 12) it is added
+ * by the asking. Once the transaction is open in the partition nobody is asked any more.
+ *
+ * Between the answer and the append the transaction may end. Then its marker goes through the lane first, and since the part is in the partition's list by then, the
+ * marker makes its answer stale: that batch is refused. */
+#include "broker/room.h"
+
+#include "broker/transactions.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { VERSION_ADDS = 12, VERSION_ABORTABLE = 11 };
+
+struct verify {
+    struct broker_txn txn;
+    struct broker_produce *produce;
+    struct coord_txn_place places[];
+};
+
+bool broker_verify_begin(struct broker_produce_part *part)
+{
+    const struct broker_produce *produce = part->call;
+    const struct eng_batch_info *info = &part->verdict.info;
+    struct broker_partition *partition = part->owner;
+    struct eng_producer_view view;
+    if (produce->origin != ENG_ORIGIN_CLIENT || !partition->core->transactions_verified) return false;
+    if (produce->api_version < VERSION_ADDS && !broker_config_current(partition->core->config)->transaction_partition_verification_enable) return false;
+    pthread_mutex_lock(&partition->mutex);
+    const bool open = atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && partition->is_leader && !partition->lane_closed;
+    const bool known = open && eng_producers_find(eng_log_producers(partition->log), info->producer_id, true, &view) && view.current_txn_first_offset >= 0
+        && view.epoch == info->producer_epoch;
+    if (open && !known) {
+        part->verifying = true;
+        part->prev = NULL;
+        part->next = partition->verify_first;
+        if (part->next != NULL) part->next->prev = part;
+        partition->verify_first = part;
+    }
+    pthread_mutex_unlock(&partition->mutex);
+    return part->verifying;
+}
+
+void broker_verify_marker(struct broker_partition *partition, int64_t producer_id)
+{
+    for (struct broker_produce_part *part = partition->verify_first; part != NULL; part = part->next)
+        part->verify_stale |= part->verdict.info.producer_id == producer_id;
+}
+
+bool broker_verify_end(struct broker_partition *partition, struct broker_produce_part *part)
+{
+    if (part->prev != NULL) part->prev->next = part->next;
+    else partition->verify_first = part->next;
+    if (part->next != NULL) part->next->prev = part->prev;
+    part->next = part->prev = NULL;
+    part->verifying = false;
+    return !part->verify_stale;
+}
+
+/* The coordinator's words as producers of this version know them. NOT_ENOUGH_REPLICAS is what old ones repeat without asking for new metadata. */
+static void judge(struct broker_produce_part *part, enum ot_err err)
+{
+    const int16_t version = part->call->api_version;
+    switch (err) {
+    case OT_OK: return;
+    case OT_ERR_CONCURRENT_TRANSACTIONS:
+        part->error = version >= VERSION_ADDS ? err : OT_ERR_NOT_ENOUGH_REPLICAS;
+        break;
+    case OT_ERR_COORDINATOR_LOAD_IN_PROGRESS:
+    case OT_ERR_COORDINATOR_NOT_AVAILABLE:
+    case OT_ERR_NOT_COORDINATOR: part->error = OT_ERR_NOT_ENOUGH_REPLICAS; break;
+    case OT_ERR_PRODUCER_FENCED: part->error = OT_ERR_INVALID_PRODUCER_EPOCH; break;
+    case OT_ERR_TRANSACTION_ABORTABLE: part->error = version >= VERSION_ABORTABLE ? err : OT_ERR_INVALID_TXN_STATE; break;
+    default: part->error = err; break;
+    }
+    (void)snprintf(part->text, sizeof part->text, "the transaction coordinator: %s", ot_err_text(err));
+}
+
+/* One transactional id in a request means one producer. */
+static bool is_same_producer(const struct broker_produce_part *a, const struct broker_produce_part *b)
+{
+    return a->verdict.info.producer_id == b->verdict.info.producer_id && a->verdict.info.producer_epoch == b->verdict.info.producer_epoch;
+}
+
+static void tell_all(struct broker_produce *produce, const struct verify *verify, enum ot_err err)
+{
+    const struct broker_produce_part *first = NULL;
+    uint32_t at = 0;
+    const uint32_t count = produce->part_count;        /* the call may be gone with its last part */
+    struct broker_produce_part *parts = produce->parts;
+    uint32_t open = 0;
+    for (uint32_t i = 0; i < count; i++) open += parts[i].verifying ? 1 : 0;
+    for (uint32_t i = 0; i < count && open > 0; i++) {
+        struct broker_produce_part *part = &parts[i];
+        if (!part->verifying) continue;
+        if (first == NULL) first = part;
+        const bool other = !is_same_producer(first, part);
+        judge(part, other ? OT_ERR_INVALID_PRODUCER_ID_MAPPING : verify == NULL || err != OT_OK ? err : verify->places[at].error);
+        at += other ? 0 : 1;
+        open--;
+        broker_produce_verified(part);
+    }
+}
+
+static void verified(struct broker_call *call)
+{
+    struct verify *verify = OT_CONTAINER(call, struct verify, txn.call);
+    tell_all(verify->produce, verify, verify->txn.request.error);
+    free(verify);
+}
+
+void broker_verify_start(struct broker *broker, struct broker_produce *produce)
+{
+    const struct broker_produce_part *first = NULL;
+    struct verify *verify = calloc(1, sizeof *verify + produce->part_count * sizeof verify->places[0]);    /* once per transaction and partition */
+    uint32_t count = 0;
+    if (verify == NULL) {
+        tell_all(produce, NULL, OT_ERR_NO_MEMORY);
+        return;
+    }
+    for (uint32_t i = 0; i < produce->part_count; i++) {
+        const struct broker_produce_part *part = &produce->parts[i];
+        if (!part->verifying) continue;
+        if (first == NULL) first = part;
+        if (is_same_producer(first, part)) verify->places[count++] = (struct coord_txn_place){ .topic = ot_str_of(part->owner->topic->name), .partition = part->partition };
+    }
+    const bool adds = produce->api_version >= VERSION_ADDS;
+    verify->produce = produce;
+    verify->txn = (struct broker_txn){ .call = { .home = produce->call.home, .done = verified },
+        .request = coord_txn_request_default(adds ? COORD_TXN_ADD : COORD_TXN_VERIFY, produce->transactional_id) };
+    verify->txn.request.producer_id = first->verdict.info.producer_id;
+    verify->txn.request.producer_epoch = first->verdict.info.producer_epoch;
+    verify->txn.request.version = adds ? 2 : 0;
+    verify->txn.request.places = verify->places;
+    verify->txn.request.place_count = count;
+    broker_txn(broker, &verify->txn);
+}

@@ -1,0 +1,88 @@
+/* Transactions, as the doors ask for them: requests to the coordinator of a transactional id, lists of what it knows, and markers written at another's word.
+ *
+ * The machine is coordinator/txn.h, one for each partition of __transaction_state, run by broker/txn.c as a kind of shard. */
+#ifndef OT_BROKER_TRANSACTIONS_H
+#define OT_BROKER_TRANSACTIONS_H
+
+#include "broker/admin.h"
+#include "broker/call.h"
+#include "broker/produce.h"
+#include "broker/shard.h"
+#include "coordinator/txn.h"
+
+/* ---- one request about one transactional id */
+struct broker_txn {
+    struct broker_call call;
+    /* asked: from coord_txn_request_default, so that nothing is forgotten. Texts and places are borrowed until done. Answered in it too; beyond the machine's errors
+     * COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE. INIT without an id that is not empty: INVALID_REQUEST */
+    struct coord_txn_request request;
+    /* the broker's own */
+    struct broker *broker;
+    struct broker_shard_op op;
+    struct broker_producer_id fresh;
+    struct broker_shard_topic topic;
+    bool asked_topic;
+};
+/* done on home, never before this returns. INIT makes the internal topic if need be. */
+void broker_txn(struct broker *broker, struct broker_txn *txn);
+
+/* ---- what there is */
+struct broker_txn_row {
+    struct broker_txn_row *next;
+    enum ot_err error;                         /* of this id: TRANSACTIONAL_ID_NOT_FOUND, …; the rest is unset then */
+    struct ot_str id;
+    int32_t coordinator_partition;
+    enum ot_transaction_state state;
+    int64_t producer_id, start_ms /* -1: none */, update_ms;
+    int32_t timeout_ms;
+    int16_t producer_epoch, version;
+    const struct coord_txn_place *places; uint32_t place_count;        /* by topic and partition */
+};
+struct broker_txn_list {
+    struct broker_call call;
+    /* asked: these ids, one row each in their order; or, ids NULL, all that wants says yes to (NULL: all), from whatever this broker coordinates */
+    const struct ot_str *ids; uint32_t id_count;
+    bool (*wants)(const struct broker_txn_list *list, const struct coord_txn_view *view, int64_t wall_ms);     /* on the coordinator's threads: reads only */
+    const void *wants_arg;
+    bool with_places;
+    struct ot_arena *arena;                    /* rows and texts; the broker's until done */
+    /* answered. NO_MEMORY: the arena is full; COORDINATOR_LOAD_IN_PROGRESS: some are not known yet */
+    enum ot_err error;
+    struct broker_txn_row *rows;
+    uint32_t row_count;
+    /* the broker's own */
+    struct broker *broker;
+    struct broker_shard_op op;
+    struct broker_txn_row **last;
+    uint32_t at;
+};
+void broker_txn_list(struct broker *broker, struct broker_txn_list *list);     /* done on home, never before this returns */
+
+/* ---- markers: at the word of a coordinator elsewhere, or of an operator who ends what no coordinator knows any more */
+struct broker_marker {
+    int64_t producer_id;
+    int16_t producer_epoch;
+    int32_t coordinator_epoch;
+    int16_t version;                           /* 0 and 1: the epoch of the data; 2: above it */
+    bool commit;
+    struct coord_txn_place *places; uint32_t place_count;      /* error: answered */
+};
+struct broker_markers {
+    struct broker_call call;
+    struct broker_marker *markers; uint32_t marker_count;      /* asked; borrowed until done */
+    enum ot_err error;                         /* NO_MEMORY: nothing was written */
+    /* the broker's own */
+    struct broker *broker;
+    struct broker_marker_call *calls;
+    struct broker_produce_part *parts;
+    struct ot_buf *buf;
+    uint32_t open;
+};
+/* done on home, never before this returns: each place is OK when its marker is committed. */
+void broker_markers(struct broker *broker, struct broker_markers *markers);
+
+/* ---- for broker/ itself */
+extern const struct broker_shard_kind broker_txn_kind;                 /* of BROKER_SHARD_TRANSACTIONS */
+const struct coord_txns *broker_txn_machine(const void *state);
+
+#endif

@@ -1,0 +1,170 @@
+"""Transactions with real clients: librdkafka's (the protocol before KIP-890) and Java's (version 2), fencing, time-outs, read_committed, Kafka's own tools."""
+import re
+import time
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from admin import Admin
+from java import TOOLS, java, need_java
+
+
+def producer(broker, transactional_id, **more):
+    settings = {"bootstrap.servers": broker.bootstrap, "transactional.id": transactional_id, "linger.ms": 0, **{k.replace("_", "."): v for k, v in more.items()}}
+    made = Producer(settings)
+    made.init_transactions(20)
+    return made
+
+
+def send(made, topic, values, partition=0):
+    failed = []
+    for value in values:
+        made.produce(topic, value=value, partition=partition, on_delivery=lambda err, msg: failed.append(err) if err else None)
+    assert made.flush(20) == 0
+    assert not failed, failed
+
+
+def read(broker, topic, count=None, isolation="read_committed", partition=0, quiet_s=3.0):
+    """What a consumer sees from the beginning: `count` values, or all until the end of the partition."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "unused", "isolation.level": isolation, "enable.auto.commit": False,
+                         "enable.partition.eof": True})
+    try:
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+        values, end = [], time.monotonic() + (20 if count else quiet_s)
+        while time.monotonic() < end and (count is None or len(values) < count):
+            message = consumer.poll(0.2)
+            if message is None:
+                continue
+            if message.error():
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                if count is None:
+                    break
+                continue
+            values.append(message.value())
+        return values
+    finally:
+        consumer.close()
+
+
+def names(stem, count):
+    return [f"{stem}-{i}".encode() for i in range(count)]
+
+
+@pytest.mark.smoke
+def test_commit_is_seen_and_abort_is_not(broker, topic, name):
+    p = producer(broker, name)
+    p.begin_transaction()
+    send(p, topic, names("a", 10))
+    assert read(broker, topic) == []
+    assert read(broker, topic, isolation="read_uncommitted") == names("a", 10)
+    p.commit_transaction(20)
+    assert read(broker, topic, 10) == names("a", 10)
+    p.begin_transaction()
+    send(p, topic, names("b", 10))
+    p.abort_transaction(20)
+    p.begin_transaction()
+    send(p, topic, names("c", 10))
+    p.commit_transaction(20)
+    assert read(broker, topic, 20) == names("a", 10) + names("c", 10)
+    assert read(broker, topic) == names("a", 10) + names("c", 10)
+
+
+def test_many_transactions_over_partitions(broker, admin, name):
+    admin.create(name, partitions=4)
+    p = producer(broker, name)
+    for i in range(30):
+        p.begin_transaction()
+        for partition in range(4):
+            send(p, name, [f"{i}".encode()], partition)
+        if i % 3 == 2:
+            p.abort_transaction(20)
+        else:
+            p.commit_transaction(20)
+    expected = [f"{i}".encode() for i in range(30) if i % 3 != 2]
+    for partition in range(4):
+        assert read(broker, name, len(expected), partition=partition) == expected
+
+
+def test_a_newer_producer_fences_the_older(broker, topic, name):
+    first = producer(broker, name)
+    first.begin_transaction()
+    send(first, topic, names("old", 5))
+    second = producer(broker, name)
+    second.begin_transaction()
+    send(second, topic, names("new", 5))
+    with pytest.raises(KafkaException) as raised:
+        first.commit_transaction(20)
+    assert raised.value.args[0].fatal()
+    second.commit_transaction(20)
+    assert read(broker, topic, 5) == names("new", 5)
+
+
+def test_a_transaction_that_hangs_ends_at_its_timeout(broker, admin, topic, name):
+    p = producer(broker, name, transaction_timeout_ms=1000)
+    p.begin_transaction()
+    send(p, topic, names("late", 3))
+    other = producer(broker, name + "-other")
+    other.begin_transaction()
+    send(other, topic, names("good", 3))
+    other.commit_transaction(20)
+    assert read(broker, topic, 3) == names("good", 3)          # only once the late one is out of the way
+    with pytest.raises(KafkaException):
+        p.commit_transaction(20)
+
+
+def test_an_open_transaction_goes_on_after_kill(own_broker, name):
+    broker = own_broker()
+    with broker.connect() as connection:
+        Admin(connection).create(name)
+    p = producer(broker, name)
+    p.begin_transaction()
+    send(p, name, names("a", 5))
+    p.commit_transaction(20)
+    p.begin_transaction()
+    send(p, name, names("b", 5))
+    broker.kill()
+    broker.start()
+    assert read(broker, name, 5) == names("a", 5)
+    send(p, name, names("c", 5))
+    p.commit_transaction(30)
+    assert read(broker, name, 15) == names("a", 5) + names("b", 5) + names("c", 5)
+
+
+def transactions_tool(broker, *words):
+    return java(TOOLS + "TransactionsCommand", "--bootstrap-server", broker.bootstrap, *words)
+
+
+@pytest.mark.timeout(180)
+def test_the_transactions_tool_lists_describes_and_aborts(broker, topic, name):
+    need_java()
+    p = producer(broker, name)
+    p.begin_transaction()
+    send(p, topic, names("a", 3))
+    listed = transactions_tool(broker, "list")
+    assert re.search(rf"{re.escape(name)}\s+\d+\s+\d+\s+Ongoing", listed), listed
+    described = transactions_tool(broker, "describe", "--transactional-id", name)
+    assert re.search(rf"{re.escape(topic)}-0", described), described
+    producers = transactions_tool(broker, "describe-producers", "--topic", topic, "--partition", 0)
+    assert len(producers.strip().splitlines()) == 2, producers
+    transactions_tool(broker, "abort", "--topic", topic, "--partition", 0, "--start-offset", 0)
+    assert read(broker, topic) == []
+    with broker.connect() as connection:
+        wall = connection.ask("ListTransactions", 1, {"stateFilters": ["Ongoing", "Nonsense"], "producerIdFilters": [], "durationFilter": 0})
+        assert wall["unknownStateFilters"] == ["Nonsense"]
+        assert name in [row["transactionalId"] for row in wall["transactionStates"]]
+        none = connection.ask("ListTransactions", 2, {"stateFilters": [], "producerIdFilters": [], "durationFilter": -1, "transactionalIdPattern": "no-such-.*"})
+        assert none["transactionStates"] == []
+
+
+@pytest.mark.timeout(180)
+def test_java_with_version_2(broker, topic, name):
+    need_java()
+    text = java(TOOLS + "ProducerPerformance", "--topic", topic, "--num-records", 3000, "--record-size", 100, "--throughput", -1,
+                "--transactional-id", name, "--transaction-duration-ms", 50, "--bootstrap-server", broker.bootstrap)
+    assert "3000 records sent" in text, text
+    assert len(read(broker, topic, 3000)) == 3000
+    described = transactions_tool(broker, "describe", "--transactional-id", name)
+    assert "CompleteCommit" in described, described
+    with broker.connect() as connection:
+        state = connection.ask("DescribeTransactions", 0, {"transactionalIds": [name]})["transactionStates"][0]
+    assert state["producerEpoch"] > 0          # grown with each transaction: KIP-890
