@@ -1,15 +1,21 @@
-/* Load for ./dev bench: one blocking connection, requests built once and sent again and again, answers checked and dropped.
+/* Load for ./dev bench: blocking connections, requests built once and sent again and again, answers checked and dropped.
  *
- *   produce HOST PORT TOPIC PARTITIONS BYTES BATCH_RECORDS RECORD_BYTES ACKS IN_FLIGHT    Produce 7, one batch a request
- *   fetch   HOST PORT TOPIC PARTITIONS BYTES BATCH_RECORDS RECORD_BYTES MAX_BYTES         Fetch 11 of what produce wrote
- *   sink    PORT FILE      the least a server can do with produce requests: receive, pwrite, answer
+ *   produce HOST PORT TOPIC PARTITIONS BYTES BATCH_RECORDS RECORD_BYTES ACKS IN_FLIGHT [CODEC]    Produce 7, one batch a request
+ *   pace    HOST PORT TOPIC PARTITIONS BYTES BATCH_RECORDS RECORD_BYTES ACKS PER_SECOND    the same at a steady rate; tells the times from when a
+ *                                                                        request was due to its answer, so that a stall counts for all that it holds up
+ *   fetch   HOST PORT TOPIC PARTITIONS BYTES BATCH_RECORDS RECORD_BYTES MAX_BYTES [CONNECTIONS]   Fetch 11 of what produce wrote
+ *   sink    PORT FILE      the least a server can do with produce requests: receive, pwrite, answer; FILE - leaves the pwrite out
  *   source  PORT FILE      the least it can do with fetches: a header and sendfile
  *
- * The client modes print one JSON line. Batches are all alike, so a fetch knows the next offset from the byte count. */
+ * The client modes print one JSON line; bytes are those on the wire, plain_bytes those of the records before compression. CODEC is none, lz4 or
+ * zstd. Record bytes are words from a small vocabulary, which shrink about as text does. Batches are all alike, so a fetch knows the next offset
+ * from the byte count. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <lz4frame.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,6 +26,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include <zstd.h>
 #include "base/util.h"
 
 enum { HEAD = 61, FRAME_MAX = 8 << 20, FILE_MAX = 1 << 30 };
@@ -127,7 +134,35 @@ struct job {
     const char *topic;
     int partitions, batch_records, record_bytes;
     int64_t bytes;
+    int codec;                 /* as in a batch's attributes */
 };
+
+/* Bytes that shrink about as text does: words of 2 to 9 letters out of 512. */
+static void fill(uint8_t *data, int bytes, unsigned *seed)
+{
+    for (int at = 0; at < bytes;) {
+        *seed = *seed * 1664525U + 1013904223U;
+        unsigned word = (*seed >> 16) % 512, letters = word * 2654435761U;
+        for (unsigned i = 0; i < 2 + word % 8 && at < bytes; i++) {
+            data[at++] = (uint8_t)('a' + letters % 26);
+            letters = letters / 26 + word;
+        }
+        if (at < bytes) data[at++] = ' ';
+    }
+}
+
+/* The records behind the head, compressed in place. */
+static void shrink(struct out *out, int codec)
+{
+    size_t plain = out->bytes - HEAD, cap = codec == 3 ? LZ4F_compressFrameBound(plain, NULL) : ZSTD_compressBound(plain);
+    uint8_t *packed = malloc(HEAD + cap);
+    if (packed == NULL) die("memory");
+    size_t bytes = codec == 3 ? LZ4F_compressFrame(packed + HEAD, cap, out->data + HEAD, plain, NULL)
+                              : ZSTD_compress(packed + HEAD, cap, out->data + HEAD, plain, 3);
+    if (codec == 3 ? LZ4F_isError(bytes) != 0 : ZSTD_isError(bytes) != 0) die("compression");
+    free(out->data);
+    *out = (struct out){ packed, HEAD + bytes };
+}
 
 static struct out batch(const struct job *job)
 {
@@ -149,19 +184,18 @@ static struct out batch(const struct job *job)
         put(&out, delta.data, delta.bytes);
         put_varint(&out, -1);
         put(&out, size.data, size.bytes);
-        for (int b = 0; b < job->record_bytes; b++) {
-            seed = seed * 1664525U + 1013904223U;
-            out.data[out.bytes++] = (uint8_t)(seed >> 24);
-        }
+        fill(out.data + out.bytes, job->record_bytes, &seed);
+        out.bytes += (size_t)job->record_bytes;
         put_varint(&out, 0);
     }
+    if (job->codec != 0) shrink(&out, job->codec);
     struct out head = { out.data, 0 };
     put_int(&head, 0, 8);
     put_int(&head, (int64_t)out.bytes - 12, 4);
     put_int(&head, -1, 4);
     put_int(&head, 2, 1);
     head.bytes += 4;
-    put_int(&head, 0, 2);
+    put_int(&head, job->codec, 2);
     put_int(&head, job->batch_records - 1, 4);
     put_int(&head, now_ms, 8);
     put_int(&head, now_ms, 8);
@@ -207,12 +241,13 @@ static struct out produce_request(const struct job *job, const struct out *recor
     return out;
 }
 
-static void report(const char *mode, int64_t bytes, int64_t requests, const struct timespec *start)
+static void report(const char *mode, const struct job *job, int64_t bytes, int64_t requests, const struct timespec *start)
 {
     struct timespec end;
     clock_gettime(CLOCK_MONOTONIC, &end);
     double seconds = (double)(end.tv_sec - start->tv_sec) + (double)(end.tv_nsec - start->tv_nsec) / 1e9;
-    printf("{\"mode\":\"%s\",\"bytes\":%lld,\"requests\":%lld,\"seconds\":%.6f}\n", mode, (long long)bytes, (long long)requests, seconds);
+    printf("{\"mode\":\"%s\",\"bytes\":%lld,\"plain_bytes\":%lld,\"requests\":%lld,\"seconds\":%.6f}\n", mode, (long long)bytes,
+        (long long)requests * job->batch_records * job->record_bytes, (long long)requests, seconds);
 }
 
 static void produce_answer(int fd, const struct job *job)
@@ -228,6 +263,13 @@ static void produce_answer(int fd, const struct job *job)
     }
 }
 
+/* So many that the records before compression have job->bytes. */
+static int64_t total_requests(const struct job *job)
+{
+    int64_t plain = (int64_t)job->batch_records * job->record_bytes;
+    return (job->bytes + plain - 1) / plain;
+}
+
 static void produce(const char *host, int port, const struct job *job, int acks, int in_flight)
 {
     struct out records = batch(job), *requests = calloc((size_t)job->partitions, sizeof(*requests));
@@ -236,7 +278,7 @@ static void produce(const char *host, int port, const struct job *job, int acks,
         requests[p] = produce_request(job, &records, p, acks);
     }
     int fd = dial(host, port);
-    int64_t total = (job->bytes + (int64_t)records.bytes - 1) / (int64_t)records.bytes, answered = acks == 0 ? total : 0;
+    int64_t total = total_requests(job), answered = acks == 0 ? total : 0;
     struct timespec start;
     clock_gettime(CLOCK_MONOTONIC, &start);
     for (int64_t sent = 0; sent < total; sent++) {
@@ -250,7 +292,64 @@ static void produce(const char *host, int port, const struct job *job, int acks,
     for (; answered < total; answered++) {
         produce_answer(fd, job);
     }
-    report("produce", total * (int64_t)records.bytes, total, &start);
+    report("produce", job, total * (int64_t)records.bytes, total, &start);
+}
+
+/* ---- a steady rate: one thread sends what is due, the other takes the answers */
+struct pace {
+    const struct job *job;
+    const struct out *requests;
+    int64_t total, start_ns, per_second;
+    int fd;
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int64_t due_ns(const struct pace *pace, int64_t number) { return pace->start_ns + number * 1000000000 / pace->per_second; }
+
+static void *pace_send(void *arg)
+{
+    const struct pace *pace = arg;
+    for (int64_t sent = 0; sent < pace->total; sent++) {
+        int64_t due = due_ns(pace, sent);
+        struct timespec until = { due / 1000000000, due % 1000000000 };
+        if (now_ns() < due) clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+        const struct out *next = &pace->requests[sent % pace->job->partitions];
+        send_all(pace->fd, next->data, next->bytes, 0);
+    }
+    return NULL;
+}
+
+static int compare(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void paced(const char *host, int port, const struct job *job, int acks, int per_second)
+{
+    struct out records = batch(job), *requests = calloc((size_t)job->partitions, sizeof(*requests));
+    struct pace pace = { job, requests, total_requests(job), 0, per_second, dial(host, port) };
+    int64_t *took_ns = calloc((size_t)pace.total, sizeof(*took_ns));
+    if (requests == NULL || took_ns == NULL) die("memory");
+    for (int p = 0; p < job->partitions; p++) requests[p] = produce_request(job, &records, p, acks);
+    pace.start_ns = now_ns() + 1000000;
+    pthread_t sender;
+    if (pthread_create(&sender, NULL, pace_send, &pace) != 0) die("thread");
+    for (int64_t i = 0; i < pace.total; i++) {
+        produce_answer(pace.fd, job);
+        took_ns[i] = now_ns() - due_ns(&pace, i);
+    }
+    pthread_join(sender, NULL);
+    qsort(took_ns, (size_t)pace.total, sizeof(*took_ns), compare);
+    printf("{\"mode\":\"pace\",\"bytes\":%lld,\"requests\":%lld,\"p50_ms\":%.4f,\"p99_ms\":%.4f,\"p999_ms\":%.4f,\"max_ms\":%.4f}\n",
+        (long long)(pace.total * (int64_t)records.bytes), (long long)pace.total, (double)took_ns[pace.total / 2] / 1e6,
+        (double)took_ns[pace.total * 99 / 100] / 1e6, (double)took_ns[pace.total * 999 / 1000] / 1e6, (double)took_ns[pace.total - 1] / 1e6);
 }
 
 static void fetch_request(struct out *out, const struct job *job, int partition, int64_t offset, int max_bytes)
@@ -292,34 +391,41 @@ static int64_t fetch_answer(int fd, const struct job *job, int64_t *high_waterma
     return records;
 }
 
-static void fetch(const char *host, int port, const struct job *job, int max_bytes)
+/* Every connection reads each partition from its start and begins again at the end; all ask, then all are read. */
+static void fetch(const char *host, int port, const struct job *job, int max_bytes, int connections)
 {
     struct out records = batch(job), request = { malloc(1024), 0 };
-    int64_t *offsets = calloc((size_t)job->partitions, sizeof(*offsets));
-    if (request.data == NULL || offsets == NULL) die("memory");
-    int fd = dial(host, port);
+    int64_t *offsets = calloc((size_t)(job->partitions * connections), sizeof(*offsets));
+    int *fds = calloc((size_t)connections, sizeof(*fds));
+    if (request.data == NULL || offsets == NULL || fds == NULL) die("memory");
+    for (int c = 0; c < connections; c++) fds[c] = dial(host, port);
     int64_t got = 0, count = 0;
     struct timespec start;
     clock_gettime(CLOCK_MONOTONIC, &start);
-    for (; got < job->bytes; count++) {
-        int64_t *offset = &offsets[count % job->partitions], high_watermark = 0;
-        fetch_request(&request, job, (int)(count % job->partitions), *offset, max_bytes);
-        send_all(fd, request.data, request.bytes, 0);
-        int64_t bytes = fetch_answer(fd, job, &high_watermark);
-        got += bytes;
-        *offset += bytes / (int64_t)records.bytes * job->batch_records;
-        if (*offset >= high_watermark) *offset = 0;
-        if (bytes == 0 && high_watermark == 0) die("an empty partition");
+    for (int64_t round = 0; got < job->bytes; round++) {
+        int partition = (int)(round % job->partitions);
+        for (int c = 0; c < connections; c++) {
+            fetch_request(&request, job, partition, offsets[c * job->partitions + partition], max_bytes);
+            send_all(fds[c], request.data, request.bytes, 0);
+        }
+        for (int c = 0; c < connections; c++, count++) {
+            int64_t *offset = &offsets[c * job->partitions + partition], high_watermark = 0, bytes = fetch_answer(fds[c], job, &high_watermark);
+            got += bytes;
+            *offset += bytes / (int64_t)records.bytes * job->batch_records;
+            if (*offset >= high_watermark) *offset = 0;
+            if (bytes == 0 && high_watermark == 0) die("an empty partition");
+        }
     }
-    report("fetch", got, count, &start);
+    report("fetch", job, got, count, &start);
 }
 
 /* ---- the bare servers */
 static void sink(int port, const char *path)
 {
     static uint8_t frame[FRAME_MAX];
-    int peer = accept_one(port), file = open(path, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0600);
-    if (file < 0) die(path);
+    bool keep = strcmp(path, "-") != 0;
+    int peer = accept_one(port), file = keep ? open(path, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0600) : -1;
+    if (keep && file < 0) die(path);
     uint8_t size[4];
     off_t pos = 0;
     while (receive(peer, size, 4)) {
@@ -327,7 +433,7 @@ static void sink(int port, const char *path)
         if (bytes > sizeof(frame) || !receive(peer, frame, bytes)) die("frame");
         const uint8_t *topic = frame + 8 + 2 + 5 + 2 + 2 + 4 + 4; /* after api, version, correlation, client, id, acks, timeout, count */
         size_t name = 2 + (size_t)get_int(topic, 2), skip = (size_t)(topic - frame) + name + 4 + 4 + 4;
-        if (pwrite(file, frame + skip, bytes - skip, pos) != (ssize_t)(bytes - skip)) die("pwrite");
+        if (keep && pwrite(file, frame + skip, bytes - skip, pos) != (ssize_t)(bytes - skip)) die("pwrite");
         pos = pos > FILE_MAX ? 0 : pos + (off_t)(bytes - skip);
         uint8_t space[512];
         struct out answer = { space, 4 };
@@ -389,18 +495,24 @@ int main(int argc, char **argv)
         return 0;
     }
     if (argc >= 10) {
-        struct job job = { argv[4], atoi(argv[5]), atoi(argv[7]), atoi(argv[8]), atoll(argv[6]) };
-        if (job.partitions > 0 && job.batch_records > 0 && job.record_bytes > 0) {
-            if (argc == 11 && strcmp(mode, "produce") == 0) {
-                produce(argv[2], atoi(argv[3]), &job, atoi(argv[9]), atoi(argv[10]));
+        const char *codec = argc == 12 ? argv[11] : "none";
+        struct job job = { argv[4], atoi(argv[5]), atoi(argv[7]), atoi(argv[8]), atoll(argv[6]), strcmp(codec, "lz4") == 0 ? 3 : strcmp(codec, "zstd") == 0 ? 4 : 0 };
+        int last = argc > 10 ? atoi(argv[10]) : 1;
+        if (job.partitions > 0 && job.batch_records > 0 && job.record_bytes > 0 && last > 0) {
+            if ((argc == 11 || argc == 12) && strcmp(mode, "produce") == 0) {
+                produce(argv[2], atoi(argv[3]), &job, atoi(argv[9]), last);
                 return 0;
             }
-            if (argc == 10 && strcmp(mode, "fetch") == 0) {
-                fetch(argv[2], atoi(argv[3]), &job, atoi(argv[9]));
+            if (argc == 11 && strcmp(mode, "pace") == 0) {
+                paced(argv[2], atoi(argv[3]), &job, atoi(argv[9]), last);
+                return 0;
+            }
+            if ((argc == 10 || argc == 11) && strcmp(mode, "fetch") == 0) {
+                fetch(argv[2], atoi(argv[3]), &job, atoi(argv[9]), last);
                 return 0;
             }
         }
     }
-    fprintf(stderr, "usage: produce|fetch|sink|source, see the head of loader.c\n");
+    fprintf(stderr, "usage: produce|pace|fetch|sink|source, see the head of loader.c\n");
     return 2;
 }
