@@ -49,7 +49,7 @@
     X(log_cleaner_min_cleanable_ratio, "log.cleaner.min.cleanable.ratio", DOUBLE, "0.5", 0, 1, NULL, CLUSTER_WIDE, NULL, "dirty share at which compaction starts") \
     X(log_cleaner_min_compaction_lag_ms, "log.cleaner.min.compaction.lag.ms", LONG, "0", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "age below which a record is not compacted") \
     X(log_cleaner_max_compaction_lag_ms, "log.cleaner.max.compaction.lag.ms", LONG, "9223372036854775807", 1, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "age above which a record is compacted") \
-    X(log_append_io, "log.append.io", CHOICE, "pwritev", 0, 0, "pwritev|mmap|auto", RESTART, NULL, "how segments are written") \
+    X(log_append_io, "log.append.io", CHOICE, "auto", 0, 0, "pwritev|mmap|auto", RESTART, NULL, "how segments are written") \
     X(log_append_mapped_bytes_max, "log.append.mapped.bytes.max", LONG, "1073741824", 0, INT64_MAX, NULL, RESTART, NULL, "cap of mapped segment tails") \
     X(producer_id_expiration_ms, "producer.id.expiration.ms", INT, "86400000", 1, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "how long an idle producer is remembered") \
     X(ottla_producers_per_partition_max, "ottla.producers.per.partition.max", INT, "10000", 1, 10000000, NULL, RESTART, NULL, "producer ids that a partition remembers") \

@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <lz4frame.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -157,7 +158,8 @@ static void shrink(struct out *out, int codec)
     size_t plain = out->bytes - HEAD, cap = codec == 3 ? LZ4F_compressFrameBound(plain, NULL) : ZSTD_compressBound(plain);
     uint8_t *packed = malloc(HEAD + cap);
     if (packed == NULL) die("memory");
-    size_t bytes = codec == 3 ? LZ4F_compressFrame(packed + HEAD, cap, out->data + HEAD, plain, NULL)
+    const LZ4F_preferences_t preferences = { .frameInfo = { .blockMode = LZ4F_blockIndependent } };    /* Kafka's own reader takes no other */
+    size_t bytes = codec == 3 ? LZ4F_compressFrame(packed + HEAD, cap, out->data + HEAD, plain, &preferences)
                               : ZSTD_compress(packed + HEAD, cap, out->data + HEAD, plain, 3);
     if (codec == 3 ? LZ4F_isError(bytes) != 0 : ZSTD_isError(bytes) != 0) die("compression");
     free(out->data);
@@ -317,8 +319,9 @@ static void *pace_send(void *arg)
     const struct pace *pace = arg;
     for (int64_t sent = 0; sent < pace->total; sent++) {
         int64_t due = due_ns(pace, sent);
-        struct timespec until = { due / 1000000000, due % 1000000000 };
-        if (now_ns() < due) clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+        int64_t left = due - now_ns();
+        struct timespec wait = { left / 1000000000, left % 1000000000 };
+        if (left > 0 && ppoll(NULL, 0, &wait, NULL) < 0) die("ppoll");
         const struct out *next = &pace->requests[sent % pace->job->partitions];
         send_all(pace->fd, next->data, next->bytes, 0);
     }
