@@ -308,6 +308,7 @@ enum ot_err broker_open(const struct broker_setup *setup, struct broker **out)
     broker_views_init(&broker->views);
     broker_producer_ids_init(broker);
     broker_telemetry_init(&broker->telemetry, setup->metrics);
+    broker_jobs_init(broker);
     pthread_mutex_init(&broker->auto_creates.mutex, NULL);
     ot_map_init(&broker->auto_creates.names);
     pthread_mutex_init(&broker->starting.mutex, NULL);
@@ -329,6 +330,7 @@ void broker_stop(struct broker *broker)
     if (stage == BROKER_STOPPING || !broker->has_core) {
         return;
     }
+    broker_jobs_stop(broker);
     broker_shards_stop(broker);
     broker->flushed = broker_core_stop(&broker->core, broker_config_current(broker->setup.config)->ottla_shutdown_flush_timeout_ms);
     ot_log(broker->flushed ? OT_LOG_INFO : OT_LOG_WARN, "broker", "stopped", "node=%d flushed=%s", broker->node_id, broker->flushed ? "yes" : "no");
@@ -366,6 +368,7 @@ void broker_close(struct broker *broker)
     broker_shards_free(broker);
     broker_producer_ids_free(broker);
     broker_telemetry_free(&broker->telemetry);
+    broker_jobs_free(broker);
     ot_map_free(&broker->auto_creates.names);
     pthread_mutex_destroy(&broker->auto_creates.mutex);
     pthread_mutex_destroy(&broker->starting.mutex);

@@ -39,6 +39,19 @@ void broker_producer_ids_free(struct broker *broker);
 /* admin.c: one of the topics that the system keeps for itself. */
 bool broker_topic_name_internal(struct ot_str name);
 
+/* ---- jobs.c ---- */
+struct broker_job;
+struct broker_jobs {
+    pthread_mutex_t mutex;
+    struct broker_job *newest; uint32_t count, waiting;        /* waiting: not ended */
+    uint64_t last;
+    struct ot_exec_thread *thread;             /* NULL until the first job */
+    bool stopping;
+};
+void broker_jobs_init(struct broker *broker);
+void broker_jobs_stop(struct broker *broker);          /* cancels all and waits for the one that runs: before logs are closed */
+void broker_jobs_free(struct broker *broker);
+
 struct broker_auto { pthread_mutex_t mutex; struct ot_map names; };    /* being created now */
 
 enum broker_stage { BROKER_STARTING, BROKER_SERVING, BROKER_STOPPING, BROKER_HALTED };
@@ -50,6 +63,7 @@ struct broker {
     struct broker_producer_ids producer_ids;
     struct broker_auto auto_creates;
     struct broker_telemetry telemetry;
+    struct broker_jobs jobs;
     struct broker_shards shards;
     _Atomic int stage;
     _Atomic(const char *) halted_text;

@@ -132,6 +132,8 @@ static void list_connections(void *arg, void (*each)(void *each_arg, const struc
     ot_net_connections(rpc_kafka_server_net(arg), pass_on, &listing);
 }
 
+static bool close_connection(void *arg, uint64_t id) { return ot_net_kick(rpc_kafka_server_net(arg), id, "closed by an operator"); }
+
 enum ot_err cli_rest_start(struct cli_rest_door *door, struct broker *broker, struct rpc_kafka_server *kafka, struct ot_mem_budget *budget, struct ot_metrics *metrics,
     char *text_out, size_t text_bytes)
 {
@@ -145,6 +147,7 @@ enum ot_err cli_rest_start(struct cli_rest_door *door, struct broker *broker, st
         .apis = door->apis,
         .api_count = list_apis(door->apis),
         .connections = list_connections,
+        .close_connection = close_connection,
         .connections_arg = kafka,
         .allow_exposed = broker_config(broker)->rest_auth_anonymous,
     };

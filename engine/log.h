@@ -191,5 +191,7 @@ uint32_t eng_log_segments(struct eng_log *log, struct eng_segment_info *out, uin
 
 /* Verify: every batch CRC, index entry, time index entry and offset order. Reports each fault by text. For `log verify`, tests and the scrub. */
 OT_MUST_CHECK enum ot_err eng_log_verify(struct eng_log *log, void (*fault)(void *arg, const char *text), void *arg);
+/* The same beside a writer: go_on hears of each batch's bytes and may stop it (CANCELLED). */
+OT_MUST_CHECK enum ot_err eng_log_verify_watched(struct eng_log *log, void (*fault)(void *arg, const char *text), bool (*go_on)(void *arg, uint64_t bytes), void *arg);
 
 #endif

@@ -10,7 +10,9 @@
 struct verify {
     struct eng_log *log;
     void (*fault)(void *arg, const char *text);
+    bool (*go_on)(void *arg, uint64_t bytes);  /* NULL: to the end */
     void *arg;
+    bool stopped;
     int64_t expected;
     int32_t last_epoch;
     uint32_t faults;
@@ -106,6 +108,10 @@ static enum ot_err verify_batches(struct verify *v, struct eng_segment *seg, int
     scan.check_crc = true;
     while ((err = eng_scan_next(&scan, &info)) == OT_OK) {
         int64_t last_offset = eng_batch_last_offset(&info);
+        if (v->go_on != NULL && !v->go_on(v->arg, scan.pos - scan.batch_pos)) {
+            v->stopped = true;
+            return OT_ERR_CANCELLED;
+        }
         check_order(v, seg, &info);
         if (index->fd >= 0) err = check_index(v, seg, index, scan.batch_pos, last_offset);
         if (err == OT_OK && time->fd >= 0) err = check_time(v, seg, time, last_offset, info.max_timestamp, &last_ms);
@@ -156,9 +162,11 @@ static enum ot_err verify_segment(struct verify *v, struct eng_segment *seg, uin
     return err == OT_OK ? verify_txn(v, seg, end_offset) : err;
 }
 
-enum ot_err eng_log_verify(struct eng_log *log, void (*fault)(void *arg, const char *text), void *arg)
+enum ot_err eng_log_verify(struct eng_log *log, void (*fault)(void *arg, const char *text), void *arg) { return eng_log_verify_watched(log, fault, NULL, arg); }
+
+enum ot_err eng_log_verify_watched(struct eng_log *log, void (*fault)(void *arg, const char *text), bool (*go_on)(void *arg, uint64_t bytes), void *arg)
 {
-    struct verify v = { .log = log, .fault = fault, .arg = arg, .last_epoch = -1 };
+    struct verify v = { .log = log, .fault = fault, .go_on = go_on, .arg = arg, .last_epoch = -1 };
     int64_t base = 0;
     enum ot_err err = OT_OK;
     while (err == OT_OK && base >= 0) {
@@ -175,7 +183,7 @@ enum ot_err eng_log_verify(struct eng_log *log, void (*fault)(void *arg, const c
         v.expected = OT_MAX(v.expected, seg->base_offset);
         err = verify_segment(&v, seg, bytes, end_offset, active);
         if (err == OT_OK && v.expected > end_offset) tell(&v, seg, "batches up to offset %" PRId64 ", the log ends at %" PRId64, v.expected, end_offset);
-        if (err == OT_ERR_CANCELLED) err = OT_OK;      /* deleted meanwhile */
+        if (err == OT_ERR_CANCELLED && !v.stopped) err = OT_OK;        /* deleted meanwhile */
         eng_segment_unref(seg);
     }
     return err;

@@ -268,6 +268,15 @@ static void write_connection(struct rest_call *call, const struct rest_connectio
     rest_json_close(out, '}');
 }
 
+void rest_connection_close(struct rest_call *call)
+{
+    const struct rest_setup *setup = &call->server->setup;
+    int64_t id = 0;
+    if (!rest_broker_is_here(call) || !rest_param_int(call, 1, "connection", 0, INT64_MAX, &id)) return;
+    if (setup->close_connection != NULL && setup->close_connection(setup->connections_arg, (uint64_t)id)) rest_reply_empty(call, 204);
+    else rest_problem_more(call, OT_ERR_RESOURCE_NOT_FOUND, NULL, "GET /v1/brokers/{broker}/connections", "there is no client connection %lld", (long long)id);
+}
+
 void rest_broker_connections(struct rest_call *call)
 {
     const struct rest_setup *setup = &call->server->setup;

@@ -10,7 +10,7 @@ rest_handler rest_index_get, rest_version_get, rest_openapi_json, rest_openapi_y
 /* problem.c */
 rest_handler rest_problem_page;
 /* cluster.c */
-rest_handler rest_cluster_get, rest_cluster_health, rest_brokers_list, rest_broker_get, rest_broker_connections;
+rest_handler rest_cluster_get, rest_cluster_health, rest_brokers_list, rest_broker_get, rest_broker_connections, rest_connection_close;
 /* broker_configs.c, features.c, loggers.c */
 rest_handler rest_broker_config, rest_broker_config_patch, rest_cluster_config, rest_cluster_config_patch, rest_features_get, rest_features_patch, rest_loggers_get,
     rest_loggers_patch;
@@ -30,6 +30,8 @@ rest_handler rest_topic_config_list, rest_topic_config_patch, rest_topic_config_
 rest_handler rest_produce_topic, rest_produce_partition;
 /* fetch.c */
 rest_handler rest_records_fetch, rest_record_get, rest_record_value, rest_record_key;
+/* jobs.c */
+rest_handler rest_jobs_list, rest_job_get, rest_job_cancel, rest_verify_start;
 /* browse.c, tail.c */
 rest_handler rest_browse, rest_tail;
 /* metrics.c, metrics_json.c */

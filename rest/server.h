@@ -36,6 +36,8 @@ struct rest_setup {
     bool allow_exposed;                        /* serve without authentication on addresses other than loopback */
     /* Lists open client connections, each(each_arg, row), in any order; the rows are borrowed during the call. Any thread. May be NULL. */
     void (*connections)(void *arg, void (*each)(void *each_arg, const struct rest_connection_row *row), void *each_arg);
+    /* Closes the one of that id soon; false: there is none. Any thread. May be NULL. */
+    bool (*close_connection)(void *arg, uint64_t id);
     void *connections_arg;
 };
 

@@ -600,3 +600,34 @@ void ot_net_connections(struct ot_net *net, void (*each)(void *arg, const struct
         pthread_mutex_unlock(&loop->mutex);
     }
 }
+
+/* ---- closing one from outside: its loop looks for it once more, since only there it may end */
+
+struct net_kick { struct ot_task task; struct net_loop *loop; uint64_t id; const char *reason; };
+
+static void kick_run(struct ot_task *task)
+{
+    struct net_kick *kick = OT_CONTAINER(task, struct net_kick, task);
+    struct ot_conn *conn = kick->loop->conns;
+    while (conn != NULL && conn->id != kick->id) conn = conn->next;
+    if (conn != NULL) ot_conn_abort(conn, kick->reason);
+    free(kick);
+}
+
+bool ot_net_kick(struct ot_net *net, uint64_t id, const char *reason)
+{
+    for (uint32_t i = 0; i < net->loop_count; i++) {
+        struct net_loop *loop = &net->loops[i];
+        pthread_mutex_lock(&loop->mutex);
+        struct ot_conn *conn = loop->conns;
+        while (conn != NULL && conn->id != id) conn = conn->next;
+        pthread_mutex_unlock(&loop->mutex);
+        if (conn == NULL) continue;
+        struct net_kick *kick = malloc(sizeof(*kick));
+        if (kick == NULL) return false;
+        *kick = (struct net_kick){ .task = { .run = kick_run }, .loop = loop, .id = id, .reason = reason };
+        ot_exec_post(loop->exec, &kick->task);
+        return true;
+    }
+    return false;
+}

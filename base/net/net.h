@@ -57,5 +57,7 @@ struct ot_conn_view {
     uint32_t requests_in_work, loop;
 };
 void ot_net_connections(struct ot_net *net, void (*each)(void *arg, const struct ot_conn_view *view), void *arg);
+/* Close the connection of that id soon, whatever is in work on it. False: there is none (any more), or no memory. Any thread. */
+bool ot_net_kick(struct ot_net *net, uint64_t id, const char *reason /* static text, for the log */);
 
 #endif
