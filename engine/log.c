@@ -76,6 +76,7 @@ static void log_free(struct eng_log *log)
     eng_producers_free(log->producers);
     pthread_mutex_destroy(&log->lock);
     pthread_mutex_destroy(&log->writer_lock);
+    pthread_cond_destroy(&log->swapped);
     free(log->segments);
     free(log->tail);
     free(log->dir_path);
@@ -99,6 +100,7 @@ enum ot_err eng_log_open(struct eng_store *store, const struct eng_log_open *how
     log->snapshot_at = -1;
     pthread_mutex_init(&log->lock, NULL);
     pthread_mutex_init(&log->writer_lock, NULL);
+    pthread_cond_init(&log->swapped, NULL);
     enum ot_err err = open_folder(log, how);
     if (err != OT_OK) goto fail;
     if ((err = eng_producers_new(how->config.producers_max, how->config.producer_expiry_ms, &log->producers)) != OT_OK) goto fail;
@@ -429,6 +431,19 @@ void eng_log_give_up(struct eng_log *log, enum ot_err why, const char *what)
 {
     if (atomic_exchange(&log->read_only, true)) return;
     ot_log(OT_LOG_ERROR, "log", "log_read_only", "dir=%s error=%s during=%s", log->dir_path, ot_err_name(why), what);
+}
+
+void eng_log_lock_segments(struct eng_log *log)
+{
+    for (;;) {
+        pthread_mutex_lock(&log->writer_lock);
+        pthread_mutex_lock(&log->lock);
+        if (!log->swapping) break;
+        pthread_mutex_unlock(&log->writer_lock);       /* the swap needs it */
+        pthread_cond_wait(&log->swapped, &log->lock);
+        pthread_mutex_unlock(&log->lock);
+    }
+    pthread_mutex_unlock(&log->lock);
 }
 
 int64_t eng_log_start_offset(const struct eng_log *log) { return atomic_load_explicit(&log->log_start_offset, memory_order_acquire); }

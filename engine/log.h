@@ -3,6 +3,7 @@
  * Three kinds of callers, and what each may do at the same time as the others:
  *   the writer    at most one at a time (the append lane, or whoever closed the lane): append, roll, truncate, start_at, close.
  *   housekeepers  one at a time per log: flush, retain, delete_records. They run beside the writer and the readers.
+ *   the cleaner   at most one at a time (engine/compact.h). It runs beside all others.
  *   readers       any number, any thread: read, offsets, for_time. They run beside everybody.
  * Inside, one mutex guards the list of segments and is never held across I/O. log_start_offset, log_end_offset and flushed_end are
  * atomics that readers load with acquire. The producer state (engine/producers.h) has no lock of its own: the owner of the log (the
@@ -57,6 +58,7 @@ struct eng_log_open {
     struct eng_log_config config;
     int64_t recovery_point, log_start_offset;      /* from the checkpoints; 0 if unknown. Stale ones are clamped */
     int32_t leader_epochs;                 /* one above the partition's committed leader epoch: no batch can be of a higher one. 0: not known */
+    int64_t first_dirty;                   /* likewise: compacted below (engine/compact.h) */
     bool clean;                            /* the directory was shut down cleanly: nothing is scanned */
     int64_t wall_ms;
 };
@@ -164,7 +166,7 @@ OT_MUST_CHECK enum ot_err eng_log_for_time(struct eng_log *log, int64_t at_ms, i
 /* The record with the largest timestamp, first one of equals. */
 OT_MUST_CHECK enum ot_err eng_log_max_timestamp(struct eng_log *log, struct eng_time_offset *out);
 
-struct eng_aborted { int64_t producer_id, first_offset; };
+struct eng_aborted { int64_t producer_id, first_offset, last_offset; };        /* last_offset: of the marker */
 /* Aborted transactions that touch [from, to), sorted by first offset; at most max; *count_out may be larger than max (call again). */
 OT_MUST_CHECK enum ot_err eng_log_aborted(struct eng_log *log, int64_t from, int64_t to, struct eng_aborted *out, uint32_t max, uint32_t *count_out);
 

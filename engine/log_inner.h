@@ -18,6 +18,7 @@ struct eng_log {
     struct eng_epochs *epochs;
     struct eng_producers *producers;
     _Atomic int64_t log_start_offset, log_end_offset, flushed_end;
+    _Atomic int64_t first_dirty;           /* compacted below */
     _Atomic uint64_t size_bytes;
     _Atomic bool read_only;
     _Atomic bool full_at_open;             /* read-only because recovery found no room for what it had to write: what is in the files may still be synced */
@@ -31,7 +32,9 @@ struct eng_log {
     uint32_t segment_count, segment_cap;
     struct eng_tail *tail;
     struct eng_log_config config;
-    uint64_t truncations;                  /* a flush round that sees it change counts for nothing */
+    uint64_t truncations;                  /* a flush round, or a compaction, that sees it change counts for nothing */
+    bool swapping;                         /* a compacted segment is taking the place of others: nobody else takes one away; swapped tells the end */
+    pthread_cond_t swapped;
     bool fresh;                            /* this open made the folder */
     bool dir_unsynced;                     /* the folder itself is not in its parent on disk yet */
     bool metadata_missing, metadata_unsynced;
@@ -54,6 +57,10 @@ static inline enum ot_err eng_log_why(const struct eng_log *log)
 uint32_t eng_log_slot(const struct eng_log *log, int64_t offset);
 OT_MUST_CHECK enum ot_err eng_log_push_segment(struct eng_log *log, struct eng_segment *seg);      /* under lock */
 struct eng_log_config eng_log_config_now(struct eng_log *log);
+/* Takes writer_lock while no swap is under way, and none begins until it is given back: for those who take segments away. */
+void eng_log_lock_segments(struct eng_log *log);
+/* Completes, or throws away, what a compaction left when it was cut short: engine/compact_recover.c. */
+OT_MUST_CHECK enum ot_err eng_log_recover_swap(struct eng_log *log);
 /* After an error that leaves file and memory apart: nothing is appended any more. */
 void eng_log_give_up(struct eng_log *log, enum ot_err why, const char *what);
 /* Make the three files of a new active segment at base_offset. Writer. */

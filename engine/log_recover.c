@@ -85,7 +85,10 @@ static void list_entry(void *arg, const struct ot_io_entry *entry)
         }
         return;
     }
-    if (ends_with(entry->name, ".swap")) listing->swap_seen = true;
+    if (ends_with(entry->name, ".swap")) {
+        listing->swap_seen = true;
+        return;
+    }
     if (!parse_base(entry->name, &base)) return;
     for (size_t i = 0; i < OT_ARRAY_COUNT(kinds); i++)
         if (strcmp(entry->name + 20, kinds[i].suffix) == 0) list_segment(listing, base, kinds[i].has);
@@ -97,17 +100,27 @@ static int found_compare(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+static enum ot_err list_settled(struct eng_log *log, struct listing *listing)
+{
+    enum ot_err err = log->io->ops->list(log->io, log->dir_path, list_entry, listing);
+    if (err == OT_OK) err = listing->err;
+    if (err != OT_OK || !listing->swap_seen) return err;
+    if ((err = eng_log_recover_swap(log)) != OT_OK) return err;    /* other segments are there now: look again */
+    free(listing->list);
+    *listing = (struct listing){ 0 };
+    err = log->io->ops->list(log->io, log->dir_path, list_entry, listing);
+    return err == OT_OK ? listing->err : err;
+}
+
 static enum ot_err list_folder(struct eng_log *log, struct listing *listing)
 {
     char path[ENG_PATH_BYTES];
-    enum ot_err err = log->io->ops->list(log->io, log->dir_path, list_entry, listing);
-    if (err == OT_OK) err = listing->err;
+    enum ot_err err = list_settled(log, listing);
     if (err != OT_OK) return err;
     if (listing->count > 0) qsort(listing->list, listing->count, sizeof *listing->list, found_compare);
     for (uint32_t i = 0; i < listing->leftover_count; i++)
         if (eng_path_join(path, log->dir_path, listing->leftovers[i]) == OT_OK)
             ot_ignore(log->io->ops->unlink(log->io, path), "an unfinished file that nobody reads");
-    if (listing->swap_seen) ot_log(OT_LOG_WARN, "log", "swap_files_ignored", "dir=%s", log->dir_path);
     return OT_OK;
 }
 
@@ -728,6 +741,8 @@ static void set_offsets(struct eng_log *log, const struct eng_log_open *how)
     atomic_store(&log->log_end_offset, end);
     atomic_store(&log->log_start_offset, start);
     atomic_store(&log->flushed_end, flushed);
+    /* one above the end is of another log: begin at the front, as Kafka does */
+    atomic_store(&log->first_dirty, how->first_dirty > end ? start : OT_MAX(how->first_dirty, start));
 }
 
 enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how, struct eng_recovery *out)

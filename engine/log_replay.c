@@ -109,20 +109,17 @@ static enum ot_err collect_segment(struct eng_log *log, struct eng_segment *seg,
     uint64_t bytes = atomic_load(&seg->txn_bytes);
     if (bytes == 0) return OT_OK;
     enum ot_err err = eng_segment_acquire(seg, log->dir_path, ENG_SEGMENT_TXN, true, &fd);
-    if (err != OT_OK) return err == OT_ERR_CANCELLED ? OT_OK : err;
+    if (err != OT_OK) return err;
     err = eng_txn_index_collect(log->io, fd, bytes, collect);
     eng_segment_release(seg, ENG_SEGMENT_TXN);
     return err;
 }
 
-enum ot_err eng_log_aborted(struct eng_log *log, int64_t from, int64_t to, struct eng_aborted *out, uint32_t max, uint32_t *count_out)
+static enum ot_err collect_round(struct eng_log *log, int64_t from, struct eng_txn_collect *collect)
 {
-    struct eng_txn_collect collect = { .from = from, .to = to, .out = out, .max = max };
     int64_t base = from;
     enum ot_err err = OT_OK;
-    *count_out = 0;
-    if (!atomic_load(&log->txn_index_seen)) return OT_OK;
-    while (!collect.done && err == OT_OK) {
+    while (!collect->done && err == OT_OK) {
         pthread_mutex_lock(&log->lock);
         struct eng_segment *seg = NULL;
         int64_t next = -1;
@@ -134,12 +131,25 @@ enum ot_err eng_log_aborted(struct eng_log *log, int64_t from, int64_t to, struc
         }
         pthread_mutex_unlock(&log->lock);
         if (seg == NULL) break;
-        err = collect_segment(log, seg, &collect);
+        err = collect_segment(log, seg, collect);
         eng_segment_unref(seg);
         if (next < 0) break;
         base = next;
     }
-    if (err != OT_OK) return err;
+    return err;
+}
+
+enum ot_err eng_log_aborted(struct eng_log *log, int64_t from, int64_t to, struct eng_aborted *out, uint32_t max, uint32_t *count_out)
+{
+    struct eng_txn_collect collect = { 0 };
+    enum ot_err err = OT_ERR_CANCELLED;
+    *count_out = 0;
+    if (!atomic_load(&log->txn_index_seen)) return OT_OK;
+    for (int round = 0; round < 100 && err == OT_ERR_CANCELLED; round++) {     /* a segment was retired under us: the list is newer now */
+        collect = (struct eng_txn_collect){ .from = from, .to = to, .out = out, .max = max };
+        err = collect_round(log, from, &collect);
+    }
+    if (err != OT_OK) return err == OT_ERR_CANCELLED ? OT_ERR_IO : err;
     eng_txn_collect_sort(&collect);
     *count_out = collect.count;
     return OT_OK;

@@ -51,12 +51,12 @@ static enum ot_err may_go(struct eng_log *log, const struct eng_log_config *conf
     return OT_OK;
 }
 
-/* Takes the front segment off the list; false when it is no longer there, or the only one. */
+/* Takes the front segment off the list; false when it is no longer there, the only one, or about to be swapped: another time, then. */
 static bool take_front(struct eng_log *log, const struct front *front)
 {
     pthread_mutex_lock(&log->writer_lock); /* the writer walks the list over its I/O */
     pthread_mutex_lock(&log->lock);
-    bool taken = log->segment_count > 1 && log->segments[0] == front->seg;
+    bool taken = log->segment_count > 1 && log->segments[0] == front->seg && !log->swapping;
     if (taken) {
         if (atomic_load(&log->log_start_offset) < front->end_offset)
             atomic_store_explicit(&log->log_start_offset, front->end_offset, memory_order_release);

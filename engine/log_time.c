@@ -55,7 +55,9 @@ static enum ot_err find_in_batch(struct eng_scan *scan, const struct eng_batch_i
 {
     const uint8_t *data = NULL;
     uint8_t *owned = NULL;
-    if (info->timestamp_type == ENG_TIMESTAMP_APPEND && info->magic >= 2) {    /* every record has the batch's time */
+    if (info->magic >= 2 && info->record_count == 0) return OT_ERR_NOT_FOUND;  /* compaction left its header */
+    bool all_there = info->record_count - 1 == info->last_offset_delta;
+    if (info->timestamp_type == ENG_TIMESTAMP_APPEND && info->magic >= 2 && all_there) {       /* every record has the batch's time */
         *out = (struct eng_time_offset){ OT_MAX(info->base_offset, want->from_offset), info->max_timestamp, info->partition_leader_epoch };
         return OT_OK;
     }
@@ -168,7 +170,7 @@ static enum ot_err largest(struct eng_log *log, struct eng_indexing *best, int64
     return OT_OK;
 }
 
-/* The record with the segment's largest timestamp was deleted: look at what is left of that segment and at the others. */
+/* The record with the segment's largest timestamp was deleted, or compacted away: look at what is left of that segment and at the others. */
 static enum ot_err largest_readable(struct eng_log *log, int64_t start, struct eng_indexing *best)
 {
     uint8_t buffer[ENG_SCAN_BUFFER_BYTES];
@@ -182,7 +184,7 @@ static enum ot_err largest_readable(struct eng_log *log, int64_t start, struct e
         if (err == OT_OK) {
             eng_scan_init(&scan, log->io, fd, 0, view.bytes, buffer, sizeof buffer);
             while ((err = eng_scan_next(&scan, &info)) == OT_OK)
-                if (info.base_offset >= start && info.max_timestamp > best->max_timestamp_ms) best->max_timestamp_ms = info.max_timestamp;
+                if (info.base_offset >= start && info.record_count != 0 && info.max_timestamp > best->max_timestamp_ms) best->max_timestamp_ms = info.max_timestamp;
             eng_segment_release(view.seg, ENG_SEGMENT_LOG);
         }
         eng_segment_unref(view.seg);
@@ -204,7 +206,7 @@ enum ot_err eng_log_max_timestamp(struct eng_log *log, struct eng_time_offset *o
         /* the first record that has it is in or before the batch that the index names */
         struct want want = { best.max_timestamp_ms, OT_MAX(base, start), eng_log_end_offset(log) };
         err = for_time(log, &want, out);
-        if (err != OT_ERR_NOT_FOUND || start <= base) continue;
+        if (err != OT_ERR_NOT_FOUND) continue;
         if ((err = largest_readable(log, start, &best)) != OT_OK || best.max_timestamp_ms < 0) continue;
         want = (struct want){ best.max_timestamp_ms, start, eng_log_end_offset(log) };
         err = for_time(log, &want, out);

@@ -65,6 +65,7 @@ static enum ot_err retire_tail(struct eng_log *log, struct cut *cut)
     atomic_fetch_sub(&log->size_bytes, gone);
     atomic_store_explicit(&log->log_end_offset, cut->offset, memory_order_release);
     if (atomic_load(&log->flushed_end) > cut->offset) atomic_store(&log->flushed_end, cut->offset);
+    if (atomic_load(&log->first_dirty) > cut->offset) atomic_store(&log->first_dirty, cut->offset);
     if (atomic_load(&log->log_start_offset) > cut->offset) atomic_store(&log->log_start_offset, cut->offset);
     log->truncations++;
     cut->pinned = atomic_load(&seg->refs) > 1;         /* each pin holds one; new ones no longer see past the cut */
@@ -229,7 +230,7 @@ enum ot_err eng_log_truncate(struct eng_log *log, int64_t offset, int64_t wall_m
 {
     if (eng_log_read_only(log)) return eng_log_why(log);
     if (offset >= eng_log_end_offset(log)) return OT_OK;
-    pthread_mutex_lock(&log->writer_lock);
+    eng_log_lock_segments(log);
     enum ot_err err = truncate_locked(log, offset, wall_ms);
     pthread_mutex_unlock(&log->writer_lock);
     eng_store_reap(log->store, 256ull << 20);
@@ -252,6 +253,7 @@ static enum ot_err drop_all(struct eng_log *log, int64_t offset)
     atomic_store_explicit(&log->log_end_offset, offset, memory_order_release);
     atomic_store(&log->log_start_offset, offset);
     atomic_store(&log->flushed_end, offset);
+    atomic_store(&log->first_dirty, offset);
     log->truncations++;
     pthread_mutex_unlock(&log->lock);
     err = eng_store_recovery_lower(log->store, log->store_dir, log->name, offset);
@@ -285,7 +287,7 @@ enum ot_err eng_log_begin_at(struct eng_log *log, int64_t offset, int64_t wall_m
 enum ot_err eng_log_start_at(struct eng_log *log, int64_t offset)
 {
     if (eng_log_read_only(log)) return eng_log_why(log);
-    pthread_mutex_lock(&log->writer_lock);
+    eng_log_lock_segments(log);
     struct eng_segment *active = eng_log_active(log);
     int64_t wall_ms = active == NULL ? 0 : active->last_append_ms;
     enum ot_err err = eng_log_begin_at(log, offset, wall_ms);

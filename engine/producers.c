@@ -438,6 +438,19 @@ uint32_t eng_producers_list(const struct eng_producers *producers, struct eng_pr
     return count;
 }
 
+uint32_t eng_producers_last(const struct eng_producers *producers, struct eng_producer_last *out, uint32_t max)
+{
+    uint32_t count = 0;
+    for (const struct eng_producer *at = producers->table.idle_first; at != NULL; at = at->idle_next) {
+        const struct eng_producer_state *state = &at->committed;
+        if (!state->known) continue;
+        int64_t last_offset = state->batch_count == 0 ? -1 : state->batches[state->batch_count - 1].last_offset;
+        if (count < max) out[count] = (struct eng_producer_last){ at->producer_id, last_offset, state->epoch };
+        count++;
+    }
+    return count;
+}
+
 bool eng_producers_find(const struct eng_producers *producers, int64_t producer_id, bool pending, struct eng_producer_view *out)
 {
     const struct eng_producer *producer = eng_producer_table_find(&producers->table, producer_id);

@@ -80,6 +80,9 @@ struct eng_producer_view {
 uint32_t eng_producers_list(const struct eng_producers *producers, struct eng_producer_view *out, uint32_t max);
 /* One producer; pending counts what is queued as well (is a transaction open for this batch?). False: unknown. */
 bool eng_producers_find(const struct eng_producers *producers, int64_t producer_id, bool pending, struct eng_producer_view *out);
+/* The last batch that tells each producer's state, for compaction, which keeps it. In no order; returns how many there are. Committed state. */
+struct eng_producer_last { int64_t producer_id, last_offset; int16_t epoch; };         /* last_offset -1: only a marker */
+uint32_t eng_producers_last(const struct eng_producers *producers, struct eng_producer_last *out, uint32_t max);
 uint64_t eng_producers_forgotten(const struct eng_producers *producers);      /* at the cap, since new; for a metric and the owner's log line */
 /* Make room for so many queued batches now, so that pend allocates for new producers only. NO_MEMORY. */
 OT_MUST_CHECK enum ot_err eng_producers_reserve(struct eng_producers *producers, uint32_t pending_max);

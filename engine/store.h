@@ -1,7 +1,7 @@
 /* The log directories of one server: locks, identity, checkpoints, and the bounded caches of descriptors and maps that all logs share.
  *
  * A directory holds `topic-N` folders and Kafka's files: .lock, meta.properties (version 1: node.id, directory.id, cluster.id), recovery-point-offset-checkpoint,
- * log-start-offset-checkpoint, replication-offset-checkpoint (text, version 0), .kafka_cleanshutdown. One failing directory goes offline
+ * log-start-offset-checkpoint, replication-offset-checkpoint, cleaner-offset-checkpoint (text, version 0), .kafka_cleanshutdown. One failing directory goes offline
  * and leaves the rest serving. Thread: any, unless said. */
 #ifndef OT_ENGINE_STORE_H
 #define OT_ENGINE_STORE_H
@@ -46,7 +46,7 @@ OT_MUST_CHECK enum ot_err eng_store_topic_id(struct eng_store *store, uint32_t d
 OT_MUST_CHECK enum ot_err eng_store_set_aside(struct eng_store *store, uint32_t dir, const char *topic, int32_t partition);
 
 /* Checkpoints. load fills *out with a table (topic, partition -> offset); write replaces the file atomically. */
-enum eng_checkpoint { ENG_CHECKPOINT_RECOVERY, ENG_CHECKPOINT_START, ENG_CHECKPOINT_HIGH_WATERMARK };
+enum eng_checkpoint { ENG_CHECKPOINT_RECOVERY, ENG_CHECKPOINT_START, ENG_CHECKPOINT_HIGH_WATERMARK, ENG_CHECKPOINT_CLEANER, ENG_CHECKPOINT_COUNT };
 struct eng_checkpoint_row { const char *topic; int32_t partition; int64_t offset; };
 OT_MUST_CHECK enum ot_err eng_store_checkpoint_load(struct eng_store *store, uint32_t dir, enum eng_checkpoint kind,
     void (*each)(void *arg, const struct eng_checkpoint_row *row), void *arg);     /* missing: OK, none; damaged: CORRUPT after a log line */
@@ -80,7 +80,9 @@ bool eng_store_map_room(struct eng_store *store, int64_t bytes);
  * ENG_CHECKPOINT_RECOVERY the lower of the row and *flushed_end as it then is. name is copied. */
 OT_MUST_CHECK enum ot_err eng_store_register(struct eng_store *store, uint32_t dir, const char *name, const _Atomic int64_t *flushed_end);
 void eng_store_unregister(struct eng_store *store, uint32_t dir, const char *name);
-/* Before a truncation: the recovery point of this partition on disk is at most offset when this returns (rewritten and synced only if it was above). */
+/* Before a compaction: the recovery point of this partition on disk is at least offset (or flushed_end, if that is lower), synced. */
+OT_MUST_CHECK enum ot_err eng_store_recovery_raise(struct eng_store *store, uint32_t dir, const char *name, int64_t offset);
+/* Before a truncation: recovery point and cleaner offset of this partition on disk are at most offset when this returns (rewritten and synced only if one was above). */
 OT_MUST_CHECK enum ot_err eng_store_recovery_lower(struct eng_store *store, uint32_t dir, const char *name, int64_t offset);
 
 #endif

@@ -24,6 +24,7 @@ static const char *const checkpoint_names[] = {
     [ENG_CHECKPOINT_RECOVERY] = "recovery-point-offset-checkpoint",
     [ENG_CHECKPOINT_START] = "log-start-offset-checkpoint",
     [ENG_CHECKPOINT_HIGH_WATERMARK] = "replication-offset-checkpoint",
+    [ENG_CHECKPOINT_CLEANER] = "cleaner-offset-checkpoint",
 };
 
 /* ---- meta.properties ---- */
@@ -238,7 +239,7 @@ enum ot_err eng_store_checkpoint_write(struct eng_store *store, uint32_t dir, en
     struct text text = { 0 };
     struct eng_store_dir *home = &store->dirs[dir];
     /* a recovery point is only good if it is there, and a log start that was told must not go back: these two are always synced */
-    sync = sync || kind != ENG_CHECKPOINT_HIGH_WATERMARK;
+    sync = sync || kind == ENG_CHECKPOINT_RECOVERY || kind == ENG_CHECKPOINT_START;
     pthread_mutex_lock(&home->checkpoint_lock);
     for (uint32_t i = 0; i < count; i++)
         text_row(&text, rows[i].topic, rows[i].partition, kind == ENG_CHECKPOINT_RECOVERY ? row_limit(home, &rows[i]) : rows[i].offset);
@@ -262,17 +263,57 @@ static void lower_row(void *arg, const struct eng_checkpoint_row *row)
     lower->count++;
 }
 
+static enum ot_err lower_kind(struct eng_store *store, uint32_t dir, enum eng_checkpoint kind, const char *topic, int32_t partition, int64_t offset)
+{
+    struct lower lower = { .topic = topic, .partition = partition, .offset = offset };
+    enum ot_err err = checkpoint_load(store, dir, kind, lower_row, &lower);
+    if (err == OT_ERR_CORRUPT) err = OT_OK;            /* recovery will not believe it either */
+    else if (err == OT_OK && lower.was_above) err = checkpoint_put(store, dir, kind, &lower.text, lower.count, true);
+    free(lower.text.data);
+    return err;
+}
+
 enum ot_err eng_store_recovery_lower(struct eng_store *store, uint32_t dir, const char *name, int64_t offset)
 {
     char topic[256];
-    struct lower lower = { .topic = topic, .offset = offset };
-    if (!eng_store_parse_folder(name, topic, &lower.partition)) return OT_OK;      /* not a row's name: it has no row */
+    int32_t partition;
+    if (!eng_store_parse_folder(name, topic, &partition)) return OT_OK;            /* not a row's name: it has no row */
     pthread_mutex_lock(&store->dirs[dir].checkpoint_lock);
-    enum ot_err err = checkpoint_load(store, dir, ENG_CHECKPOINT_RECOVERY, lower_row, &lower);
-    if (err == OT_ERR_CORRUPT) err = OT_OK;            /* recovery will not believe it either */
-    else if (err == OT_OK && lower.was_above) err = checkpoint_put(store, dir, ENG_CHECKPOINT_RECOVERY, &lower.text, lower.count, true);
+    enum ot_err err = lower_kind(store, dir, ENG_CHECKPOINT_RECOVERY, topic, partition, offset);
+    if (err == OT_OK) err = lower_kind(store, dir, ENG_CHECKPOINT_CLEANER, topic, partition, offset);
     pthread_mutex_unlock(&store->dirs[dir].checkpoint_lock);
-    free(lower.text.data);
+    return err;
+}
+
+struct raise { struct text text; const char *topic; int32_t partition; int64_t offset; uint32_t count; bool high_enough; };
+
+static void raise_row(void *arg, const struct eng_checkpoint_row *row)
+{
+    struct raise *raise = arg;
+    if (row->partition == raise->partition && strcmp(row->topic, raise->topic) == 0) {
+        raise->high_enough = row->offset >= raise->offset;
+        return;                            /* written last */
+    }
+    text_row(&raise->text, row->topic, row->partition, row->offset);
+    raise->count++;
+}
+
+enum ot_err eng_store_recovery_raise(struct eng_store *store, uint32_t dir, const char *name, int64_t offset)
+{
+    char topic[256];
+    struct raise raise = { .topic = topic };
+    struct eng_store_dir *home = &store->dirs[dir];
+    if (!eng_store_parse_folder(name, topic, &raise.partition)) return OT_OK;
+    pthread_mutex_lock(&home->checkpoint_lock);
+    const _Atomic int64_t *flushed_end = ot_map_get(&home->open_logs, name, strlen(name));
+    raise.offset = flushed_end == NULL ? offset : OT_MIN(offset, atomic_load(flushed_end));
+    enum ot_err err = checkpoint_load(store, dir, ENG_CHECKPOINT_RECOVERY, raise_row, &raise);
+    if (err == OT_OK && !raise.high_enough) {
+        text_row(&raise.text, topic, raise.partition, raise.offset);
+        err = checkpoint_put(store, dir, ENG_CHECKPOINT_RECOVERY, &raise.text, raise.count + 1, true);
+    }
+    pthread_mutex_unlock(&home->checkpoint_lock);
+    free(raise.text.data);
     return err;
 }
 

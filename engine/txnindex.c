@@ -108,7 +108,7 @@ static bool collect_one(void *arg, const struct eng_txn_entry *entry)
 {
     struct eng_txn_collect *collect = arg;
     if (entry->last_offset >= collect->from && entry->first_offset < collect->to) {
-        if (collect->count < collect->max) collect->out[collect->count] = (struct eng_aborted){ entry->producer_id, entry->first_offset };
+        if (collect->count < collect->max) collect->out[collect->count] = (struct eng_aborted){ entry->producer_id, entry->first_offset, entry->last_offset };
         collect->count++;
     }
     /* At this marker every transaction that began below `to` was decided: those that end later began later. */
