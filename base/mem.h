@@ -13,6 +13,7 @@
     X(decoding,              80,   4 << 20, INT64_C(2) << 30, "decoding windows and recompressed batches") \
     X(producers,             50,   1 << 20, INT64_C(2) << 30, "idempotent and transactional producer state") \
     X(metadata,              80,   4 << 20, INT64_C(4) << 30, "pages of the metadata image and its history") \
+    X(cleaning,              60,   1 << 20, INT64_C(8) << 30, "keys of partitions that are being compacted") \
     X(groups,                50,   1 << 20, INT64_C(2) << 30, "consumer groups and their offsets") \
     X(sessions,              30,   1 << 20, INT64_C(1) << 30, "fetch sessions") \
     X(rest,                  30,   2 << 20, INT64_C(1) << 28, "bodies of the REST API") \

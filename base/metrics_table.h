@@ -56,6 +56,17 @@
     X(log_segments_deleted_total,                COUNTER,   NONE,    "reason",               "segments removed by retention, truncation or deletion") \
     X(log_corrupt_batches_total,                 COUNTER,   NONE,    "",                     "batches that failed a check after they had been stored") \
     X(log_recovery_remaining_segments,           GAUGE,     NONE,    "",                     "segments that recovery has still to read") \
+    X(cleaner_runs_total,                        COUNTER,   NONE,    "result",               "compactions of a partition, by how they ended") \
+    X(cleaner_run_duration_seconds,              HISTOGRAM, SECONDS, "",                     "one compaction of a partition") \
+    X(cleaner_read_bytes_total,                  COUNTER,   BYTES,   "",                     "bytes read by compactions") \
+    X(cleaner_written_bytes_total,               COUNTER,   BYTES,   "",                     "bytes written by compactions") \
+    X(cleaner_records_removed_total,             COUNTER,   NONE,    "",                     "records that compactions removed") \
+    X(cleaner_running,                           GAUGE,     NONE,    "",                     "partitions being compacted now") \
+    X(cleaner_buffer_used_ratio,                 GAUGE,     RATIO,   "",                     "how full the memory for keys got in the last compaction") \
+    X(cleaner_dirty_ratio_max,                   GAUGE,     RATIO,   "",                     "largest share of a compacted partition that is not compacted yet, at the last look") \
+    X(cleaner_delay_max_seconds,                 GAUGE,     SECONDS, "",                     "how long the longest overdue record waits past max.compaction.lag.ms, at the last look") \
+    X(cleaner_uncleanable_partitions,            GAUGE,     NONE,    "",                     "partitions whose compaction failed for damage or an I/O error; tried again with growing pauses") \
+    X(cleaner_uncleanable_bytes,                 GAUGE,     BYTES,   "",                     "what waits for compaction in them") \
     X(disk_total_bytes,                          GAUGE,     BYTES,   "log_dir",              "size of the file system of a log directory") \
     X(disk_free_bytes,                           GAUGE,     BYTES,   "log_dir",              "bytes free there for this user") \
     X(log_dir_offline,                           GAUGE,     NONE,    "log_dir",              "1 for a log directory that failed") \

@@ -4,6 +4,7 @@
  * files say of a deleted topic must be gone before a new one of that name takes records, else its log start would hide them after a crash: such names are kept in
  * core->stale until a write of the files succeeded. A partition that is not open yet keeps the row it was found with. */
 #include "broker/core.h"
+#include "engine/compact.h"
 #include "base/log.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ static struct broker_found *found_of(struct load *load, const char *topic, int32
         load->err = OT_ERR_NO_MEMORY;
         return NULL;
     }
-    *found = (struct broker_found){ .dir = load->dir, .offsets = { -1, -1, -1 } };
+    *found = (struct broker_found){ .dir = load->dir, .offsets = { -1, -1, -1, -1 } };
     return found;
 }
 
@@ -63,7 +64,7 @@ enum ot_err broker_checkpoints_load(struct broker_core *core)
         enum ot_err err = eng_store_scan(core->store, dir, folder, &load);
         if (err == OT_OK) err = load.err;
         if (err != OT_OK) return err;
-        for (load.kind = ENG_CHECKPOINT_RECOVERY; load.kind <= ENG_CHECKPOINT_HIGH_WATERMARK; load.kind++)
+        for (load.kind = ENG_CHECKPOINT_RECOVERY; load.kind < ENG_CHECKPOINT_COUNT; load.kind++)
             ot_ignore(eng_store_checkpoint_load(core->store, dir, load.kind, row, &load), "a damaged one was logged; its offsets count as unknown");
         if (load.err != OT_OK) return load.err;
     }
@@ -84,6 +85,8 @@ static int64_t value_of(struct broker_partition *partition, enum eng_checkpoint 
     case ENG_CHECKPOINT_RECOVERY: return eng_log_flushed_end(partition->log);
     case ENG_CHECKPOINT_START: return eng_log_start_offset(partition->log);
     case ENG_CHECKPOINT_HIGH_WATERMARK: return atomic_load(&partition->high_watermark);
+    case ENG_CHECKPOINT_CLEANER: return broker_partition_compacts(partition) ? eng_log_first_dirty(partition->log) : -1;
+    case ENG_CHECKPOINT_COUNT: break;
     }
     return 0;
 }
@@ -105,7 +108,7 @@ static int64_t row_offset(struct broker_core *core, struct broker_partition *par
 static bool write_dir(struct broker_core *core, uint32_t dir, struct broker_partition **list, uint32_t count, struct eng_checkpoint_row *rows, bool sync)
 {
     bool written = true;
-    for (enum eng_checkpoint kind = ENG_CHECKPOINT_RECOVERY; kind <= ENG_CHECKPOINT_HIGH_WATERMARK; kind++) {
+    for (enum eng_checkpoint kind = ENG_CHECKPOINT_RECOVERY; kind < ENG_CHECKPOINT_COUNT; kind++) {
         uint32_t row_count = 0;
         pthread_rwlock_rdlock(&core->registry);
         for (uint32_t i = 0; i < count; i++) {

@@ -183,7 +183,7 @@ enum ot_err broker_config_valid(const struct broker_config_row *row, const char 
     case BROKER_CONFIG_DOUBLE: {
         double real = strtod(value, &end);
         right = end != value && *end == 0;
-        if (right && meaning != NULL) in_range = real >= meaning->min && real <= meaning->max;
+        if (right && meaning != NULL) in_range = real >= meaning->min && (real <= meaning->max || meaning->max_integer == INT64_MAX);
         break;
     }
     case BROKER_CONFIG_CHOICE: in_range = in_choices(meaning->choices, value, strlen(value)); break;

@@ -49,6 +49,13 @@
     X(log_cleaner_min_cleanable_ratio, "log.cleaner.min.cleanable.ratio", DOUBLE, "0.5", 0, 1, NULL, CLUSTER_WIDE, NULL, "dirty share at which compaction starts") \
     X(log_cleaner_min_compaction_lag_ms, "log.cleaner.min.compaction.lag.ms", LONG, "0", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "age below which a record is not compacted") \
     X(log_cleaner_max_compaction_lag_ms, "log.cleaner.max.compaction.lag.ms", LONG, "9223372036854775807", 1, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "age above which a record is compacted") \
+    X(log_cleaner_enable, "log.cleaner.enable", BOOL, "true", 0, 0, NULL, RESTART, NULL, "compact the topics whose cleanup.policy says so") \
+    X(log_cleaner_threads, "log.cleaner.threads", INT, "1", 0, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "partitions compacted at a time; at most one per core, or as many as the start said") \
+    X(log_cleaner_io_max_bytes_per_second, "log.cleaner.io.max.bytes.per.second", DOUBLE, "1.7976931348623157E308", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "how fast compaction reads and writes, in all") \
+    X(log_cleaner_dedupe_buffer_size, "log.cleaner.dedupe.buffer.size", LONG, "134217728", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "memory for the keys of all cleaner threads, 16 bytes a key; as much of it as the memory budget allows") \
+    X(log_cleaner_io_buffer_size, "log.cleaner.io.buffer.size", INT, "524288", 0, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "memory for reading and writing of all cleaner threads") \
+    X(log_cleaner_io_buffer_load_factor, "log.cleaner.io.buffer.load.factor", DOUBLE, "0.9", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "how full the memory for keys may get: between 0.05 and 0.99, else it is 0.9") \
+    X(log_cleaner_backoff_ms, "log.cleaner.backoff.ms", LONG, "15000", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "how long the cleaner waits when there is nothing to compact") \
     X(log_append_io, "log.append.io", CHOICE, "auto", 0, 0, "pwritev|mmap|auto", RESTART, NULL, "how segments are written") \
     X(log_append_mapped_bytes_max, "log.append.mapped.bytes.max", LONG, "1073741824", 0, INT64_MAX, NULL, RESTART, NULL, "cap of mapped segment tails") \
     X(producer_id_expiration_ms, "producer.id.expiration.ms", INT, "86400000", 1, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "how long an idle producer is remembered") \

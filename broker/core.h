@@ -4,6 +4,7 @@
 
 #include "base/map.h"
 #include "broker/broker.h"
+#include "broker/cleaner.h"
 #include "broker/metrics.h"
 #include "engine/codec.h"
 #include <pthread.h>
@@ -70,6 +71,7 @@ struct broker_core {
     struct ot_timer tick;                      /* on background_exec */
     struct ot_task tick_task, stop_task;
     int64_t retention_due_us, checkpoint_due_us, expiry_due_us;
+    struct broker_cleaner cleaner;
     _Atomic int64_t waiting_produces, waiting_fetches;         /* acks=all requests under way; parked fetches */
     _Atomic bool ticking;
     _Atomic uint64_t ticks;                    /* of the housekeeper, a second apart or more */
@@ -101,7 +103,7 @@ struct broker_partition {
     struct eng_log *former;                    /* that one: who reads it may go on. Freed with the partition */
     pthread_mutex_t mutex;
     _Atomic int stage;
-    bool is_leader, opening_busy, roll_asked, lane_closed, lane_busy, flush_busy, flush_again, flush_owed, keeper_busy, retiring, retired;
+    bool is_leader, opening_busy, roll_asked, lane_closed, lane_busy, flush_busy, flush_again, flush_owed, keeper_busy, cleaner_busy, retiring, retired;
     int32_t leader_id, leader_epoch, partition_epoch, min_isr, isr_count, replica_count;
     uint32_t store_dir;
     _Atomic int64_t high_watermark, last_stable_offset;
@@ -119,6 +121,7 @@ struct broker_partition {
     uint32_t wait_log_ends;                    /* how many of them wait for the log end */
     struct broker_produce_part *verify_first;  /* whose coordinator is being asked (produce_verify.c) */
     struct broker_fetch_node *fetch_nodes;     /* entries of fetch sets hung in here */
+    struct broker_cleaner_state cleaner;       /* under the mutex */
     struct ot_task lane_task, flush_task, end_task;    /* end_task: retire, later free */
 };
 
@@ -168,6 +171,9 @@ int32_t broker_partition_leader_epochs(struct broker_partition *partition);
 /* partition.c: open it (again), on io_exec; told to opened(arg, err) on home, which may be NULL. Counts as pending work from here. */
 OT_MUST_CHECK enum ot_err broker_partition_open(struct broker_partition *partition);
 struct broker_partition **broker_partitions_copy(struct broker_core *core, uint32_t *count_out);     /* counted references; free() the array */
+/* housekeeping.c, no mutex: the housekeeper's place in a partition, one at a time; false: taken, or the partition is not open */
+bool broker_keeper_enter(struct broker_partition *partition);
+void broker_keeper_leave(struct broker_partition *partition);
 /* registry.c, no mutex */
 OT_MUST_CHECK enum ot_err broker_registry_add(struct broker_core *core, const struct broker_partition_row *row, const struct broker_topic_config *config,
     struct broker_partition **out, bool *is_new_out);
@@ -179,7 +185,7 @@ void broker_decoder_give(struct broker_core *core, struct broker_decoder *decode
 bool broker_space_refuses(struct broker_core *core, uint32_t dir);      /* any thread, cheap */
 void broker_space_check(struct broker_core *core);     /* may block: background thread */
 /* checkpoints.c */
-struct broker_found { uint32_t dir; bool folder, taken /* somebody opens it */; int64_t offsets[3]; /* by enum eng_checkpoint; -1 unknown */ };
+struct broker_found { uint32_t dir; bool folder, taken /* somebody opens it */; int64_t offsets[ENG_CHECKPOINT_COUNT]; /* by enum eng_checkpoint; -1 unknown */ };
 size_t broker_name_key(char out[static 320], const char *topic, int32_t partition);    /* "topic\0" + partition as text */
 OT_MUST_CHECK enum ot_err broker_checkpoints_load(struct broker_core *core);
 void broker_checkpoints_free(struct broker_core *core);

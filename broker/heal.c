@@ -75,7 +75,7 @@ static bool begin_reopen(struct broker_partition *partition)
     struct healing *healing = calloc(1, sizeof(*healing));
     if (healing == NULL) return false;
     pthread_mutex_lock(&partition->mutex);
-    bool may = atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && !partition->keeper_busy && !partition->flush_busy && partition->former == NULL;
+    bool may = atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && !partition->keeper_busy && !partition->cleaner_busy && !partition->flush_busy && partition->former == NULL;
     if (may) partition->keeper_busy = true;
     pthread_mutex_unlock(&partition->mutex);
     if (!may) {

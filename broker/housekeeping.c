@@ -9,7 +9,7 @@
 #define CHECKPOINT_US 5000000
 #define EXPIRY_US 60000000
 
-static bool enter(struct broker_partition *partition)
+bool broker_keeper_enter(struct broker_partition *partition)
 {
     pthread_mutex_lock(&partition->mutex);
     bool may = atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && !partition->keeper_busy;
@@ -18,7 +18,7 @@ static bool enter(struct broker_partition *partition)
     return may;
 }
 
-static void leave(struct broker_partition *partition)
+void broker_keeper_leave(struct broker_partition *partition)
 {
     pthread_mutex_lock(&partition->mutex);
     partition->keeper_busy = false;
@@ -52,7 +52,7 @@ static void retain(struct broker_partition *partition, int64_t wall_ms)
 static void keep_one(struct broker_partition *partition, int64_t now_us, int64_t wall_ms, bool retention, bool expiry)
 {
     const struct broker_topic_config *config = atomic_load_explicit(&partition->topic->config, memory_order_acquire);
-    if (broker_partition_heal(partition, now_us) || !enter(partition)) return;
+    if (broker_partition_heal(partition, now_us) || !broker_keeper_enter(partition)) return;
     if (retention) retain(partition, wall_ms);
     pthread_mutex_lock(&partition->mutex);
     if (expiry) (void)eng_producers_expire(eng_log_producers(partition->log), wall_ms);
@@ -62,7 +62,7 @@ static void keep_one(struct broker_partition *partition, int64_t now_us, int64_t
     }
     if (partition->unflushed_since_us != 0 && (now_us - partition->unflushed_since_us) / 1000 >= config->flush_ms) broker_flush_ask(partition);
     pthread_mutex_unlock(&partition->mutex);
-    leave(partition);
+    broker_keeper_leave(partition);
 }
 
 static void tick_run(struct ot_task *task)
@@ -84,6 +84,7 @@ static void tick_run(struct ot_task *task)
         broker_partition_put(list[i]);
     }
     free(list);
+    broker_cleaner_look(core, now_us);
     if (now_us >= core->checkpoint_due_us) {
         int64_t asked_us = OT_MIN(config->replica_high_watermark_checkpoint_interval_ms, (int64_t)config->log_flush_offset_checkpoint_interval_ms) * 1000;
         core->checkpoint_due_us = now_us + OT_MAX(TICK_US, OT_MIN(asked_us, CHECKPOINT_US));
@@ -159,6 +160,7 @@ enum ot_err broker_core_init(struct broker_core *core, const struct broker_setup
     core->store = store;
     core->decode_pool = setup->decode_pool;
     core->metrics = setup->metrics;
+    broker_cleaner_init(core, setup);
     core->node_id = node_id;
     if (core->nap == NULL) core->nap = nap;
     core->tick.fired = tick_fired;
@@ -272,6 +274,7 @@ uint64_t broker_core_free(struct broker_core *core)
         free(core->decoders);
         core->decoders = next;
     }
+    broker_cleaner_free(core);
     pthread_rwlock_destroy(&core->registry);
     pthread_mutex_destroy(&core->decoders_mutex);
     pthread_mutex_destroy(&core->checkpoints_mutex);

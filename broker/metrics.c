@@ -82,7 +82,8 @@ static void set_dir(struct ot_metrics *metrics, enum ot_metric metric, const cha
 static void fill(void *arg, struct ot_metrics *metrics)
 {
     struct broker_core *core = arg;
-    uint32_t count = 0, led = 0, offline = 0, under_min = 0, at_min = 0, producers = 0;
+    uint32_t count = 0, led = 0, offline = 0, under_min = 0, at_min = 0, producers = 0, uncleanable = 0;
+    uint64_t uncleanable_bytes = 0;
     struct broker_partition **list = broker_partitions_copy(core, &count);
     for (uint32_t i = 0; list != NULL && i < count; i++) {
         struct broker_partition *partition = list[i];
@@ -91,6 +92,8 @@ static void fill(void *arg, struct ot_metrics *metrics)
         offline += atomic_load(&partition->stage) == BROKER_PARTITION_OFFLINE;
         under_min += partition->is_leader && partition->isr_count < partition->min_isr;
         at_min += partition->is_leader && partition->isr_count == partition->min_isr && partition->replica_count > 1;
+        uncleanable += partition->cleaner.uncleanable;
+        uncleanable_bytes += partition->cleaner.uncleanable ? partition->cleaner.dirty_bytes : 0;
         if (partition->log != NULL) producers += eng_producers_list(eng_log_producers(partition->log), NULL, 0);
         pthread_mutex_unlock(&partition->mutex);
         broker_partition_put(partition);
@@ -102,6 +105,9 @@ static void fill(void *arg, struct ot_metrics *metrics)
     set(metrics, OT_METRIC_partitions_under_min_isr, under_min);
     set(metrics, OT_METRIC_partitions_at_min_isr, at_min);
     set(metrics, OT_METRIC_producer_ids, producers);
+    set(metrics, OT_METRIC_cleaner_running, atomic_load(&core->cleaner.running));
+    set(metrics, OT_METRIC_cleaner_uncleanable_partitions, uncleanable);
+    set(metrics, OT_METRIC_cleaner_uncleanable_bytes, (double)uncleanable_bytes);
     set(metrics, OT_METRIC_log_recovery_remaining_segments, eng_store_recovering(core->store));
     set_waiting(metrics, "produce", atomic_load(&core->waiting_produces));
     set_waiting(metrics, "fetch", atomic_load(&core->waiting_fetches));

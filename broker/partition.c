@@ -1,6 +1,7 @@
 /* The life of one partition: opening its log, taking its role from the committed state, going offline, leaving. */
 #include "broker/core.h"
 #include "base/log.h"
+#include "engine/compact.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,16 +20,17 @@ void broker_engine_config(const struct broker_core *core, const struct broker_to
 {
     const struct broker_config *config = broker_config_current(core->config);
     const char *io = config->log_append_io;
+    bool compact = strstr(topic->cleanup_policy, "compact") != NULL;
     *out = (struct eng_log_config){
         .segment_bytes = (uint32_t)topic->segment_bytes,
-        .segment_ms = topic->segment_ms,
+        .segment_ms = compact ? OT_MIN(topic->segment_ms, topic->max_compaction_lag_ms) : topic->segment_ms,      /* what is overdue must be sealed first */
         .segment_jitter_ms = topic->segment_jitter_ms,
         .segment_index_bytes = (uint32_t)topic->segment_index_bytes,
         .index_interval_bytes = (uint32_t)topic->index_interval_bytes,
         .retention_ms = topic->retention_ms,
         .retention_bytes = topic->retention_bytes,
         .delete_enabled = strstr(topic->cleanup_policy, "delete") != NULL,
-        .compact_enabled = strstr(topic->cleanup_policy, "compact") != NULL,
+        .compact_enabled = compact,
         .preallocate = topic->preallocate,
         .append_io = strcmp(io, "mmap") == 0 ? ENG_APPEND_MMAP : strcmp(io, "auto") == 0 ? ENG_APPEND_AUTO : ENG_APPEND_PWRITEV,
         .producer_expiry_ms = config->producer_id_expiration_ms,
@@ -110,6 +112,7 @@ static enum place place(struct broker_partition_opening *opening, struct eng_log
             how->store_dir = found->dir;
             how->recovery_point = OT_MAX(found->offsets[ENG_CHECKPOINT_RECOVERY], 0);
             how->log_start_offset = OT_MAX(found->offsets[ENG_CHECKPOINT_START], 0);
+            how->first_dirty = OT_MAX(found->offsets[ENG_CHECKPOINT_CLEANER], 0);
             if (known) atomic_store(&partition->high_watermark, OT_MAX(found->offsets[ENG_CHECKPOINT_HIGH_WATERMARK], 0));
         }
     }
@@ -395,7 +398,7 @@ static void retire_run(struct ot_task *task)
 void broker_partition_settle_end(struct broker_partition *partition)
 {
     if (atomic_load(&partition->stage) != BROKER_PARTITION_REMOVED || partition->retiring || partition->opening_busy) return;
-    if (partition->lane_busy || partition->flush_busy || partition->keeper_busy || partition->keeper_users > 0) return;
+    if (partition->lane_busy || partition->flush_busy || partition->keeper_busy || partition->cleaner_busy || partition->keeper_users > 0) return;
     partition->retiring = true;
     atomic_fetch_add(&partition->core->work_open, 1);
     broker_partition_ref(partition);
@@ -427,8 +430,17 @@ void broker_partition_state(struct broker_partition *partition, struct broker_pa
         out->producer_count = eng_producers_list(eng_log_producers(partition->log), NULL, 0);
         out->log_dir = eng_store_dir_path(partition->core->store, partition->store_dir);
     }
+    out->compacts = broker_partition_compacts(partition);
+    out->compacting = partition->cleaner_busy;
+    out->uncleanable = partition->cleaner.uncleanable;
+    out->cleaned_ms = partition->cleaner.cleaned_ms;
+    out->damaged_offset = out->uncleanable ? partition->cleaner.damaged_offset : -1;
+    out->dirty_bytes = partition->cleaner.dirty_bytes;
+    out->clean_bytes = partition->cleaner.clean_bytes;
+    out->cleaner_error = partition->cleaner.error;
     pthread_mutex_unlock(&partition->mutex);
     if (partition->log == NULL) return;
+    out->first_dirty = eng_log_first_dirty(partition->log);
     out->log_start_offset = eng_log_start_offset(partition->log);
     out->high_watermark = atomic_load(&partition->high_watermark);
     out->last_stable_offset = atomic_load(&partition->last_stable_offset);

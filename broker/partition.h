@@ -55,6 +55,10 @@ struct broker_partition_state {
     enum broker_durability durability, effective_durability;
     const char *log_dir;
     uint32_t producer_count;
+    bool compacts, compacting, uncleanable;    /* cleanup.policy has compact; a run is under way; the last one failed for damage or an I/O error */
+    int64_t first_dirty, cleaned_ms, damaged_offset;       /* compacted below; wall time of the last run, 0 none; -1 not known */
+    uint64_t dirty_bytes, clean_bytes;         /* at the cleaner's last look */
+    enum ot_err cleaner_error;                 /* of the last run */
 };
 void broker_partition_state(struct broker_partition *partition, struct broker_partition_state *out);
 uint32_t broker_partition_segments(struct broker_partition *partition, struct eng_segment_info *out, uint32_t max);

@@ -35,12 +35,13 @@ const struct cli_flag cli_server_flags[] = {
     { 0 },
 };
 
-enum { SHARD_THREADS_MAX = 16 };
+enum { SHARD_THREADS_MAX = 16, CLEANER_THREADS_MAX = 16 };
 
 struct house {
     struct broker_config_store *config;
     struct ot_mem_budget budget;
-    struct ot_exec_pool *io_pool, *flush_pool;
+    struct ot_exec_pool *io_pool, *flush_pool, *cleaner_pool;
+    uint32_t cleaner_threads;
     struct ot_exec_thread *background, *coordinator, *shards[SHARD_THREADS_MAX];
     struct ot_exec *shard_execs[SHARD_THREADS_MAX]; uint32_t shard_count;
     struct broker *broker;
@@ -115,6 +116,8 @@ static enum ot_err start_executors(struct house *house, const struct broker_conf
     uint32_t io_threads = config->ottla_io_threads > 0 ? (uint32_t)config->ottla_io_threads : OT_MIN(OT_MAX(cpus * 2, 4u), 32u);
     enum ot_err err = ot_exec_pool_start("io", io_threads, &house->io_pool);
     if (err == OT_OK) err = ot_exec_pool_start("flush", 4, &house->flush_pool);
+    house->cleaner_threads = OT_MIN(OT_MAX((uint32_t)config->log_cleaner_threads, cpus), (uint32_t)CLEANER_THREADS_MAX);
+    if (err == OT_OK && config->log_cleaner_enable) err = ot_exec_pool_start("cleaner", house->cleaner_threads, &house->cleaner_pool);
     if (err == OT_OK) err = ot_exec_thread_start("background", &house->background);
     if (err == OT_OK) err = ot_exec_thread_start("coordinator", &house->coordinator);
     const uint32_t shards = OT_MIN(OT_MIN((uint32_t)config->group_coordinator_threads, OT_MAX(cpus, 1u)), (uint32_t)SHARD_THREADS_MAX);
@@ -148,6 +151,9 @@ static enum ot_err start_broker(struct house *house)
         .coord_exec = ot_exec_thread_exec(house->coordinator),
         .shard_execs = house->shard_execs,
         .shard_exec_count = house->shard_count,
+        .cleaner_exec = house->cleaner_pool == NULL ? NULL : ot_exec_pool_exec(house->cleaner_pool),
+        .cleaner_threads = house->cleaner_threads,
+        .cleaner_memory = &house->budget.pools[OT_MEM_cleaning],
         .metrics = house->metrics,
         .decode_pool = ot_mem_pool_buffers(&house->budget.pools[OT_MEM_decoding]),
         .listeners = house->listeners,
@@ -247,6 +253,7 @@ static void take_down(struct house *house)
     ot_exec_thread_stop(house->coordinator);
     ot_exec_pool_stop(house->io_pool);
     ot_exec_pool_stop(house->flush_pool);
+    ot_exec_pool_stop(house->cleaner_pool);
     ot_exec_thread_stop(house->background);
     ot_metrics_free(house->metrics);
     ot_mem_budget_free(&house->budget);

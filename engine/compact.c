@@ -1,7 +1,6 @@
 /* A run: which segments, the passes over them, the groups that become one segment. */
 #include "base/log.h"
 #include "engine/compact_inner.h"
-#include "engine/snapshots.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -341,18 +340,13 @@ static enum ot_err write_segments(struct eng_compaction *run)
 static enum ot_err keep_state(struct eng_compaction *run, int64_t end_offset)
 {
     struct eng_log *log = run->log;
-    char name[ENG_SNAPSHOT_NAME_BYTES], path[ENG_PATH_BYTES];
-    int fd = -1;
-    eng_snapshots_name(end_offset, name);
-    enum ot_err err = eng_path_join(path, log->dir_path, name);
-    if (err == OT_OK) err = log->io->ops->open(log->io, path, OT_IO_READ, &fd);
-    if (err == OT_OK) {
-        err = log->io->ops->fdatasync(log->io, fd);
-        log->io->ops->close(log->io, fd);
-        if (err == OT_OK) err = log->io->ops->sync_dir(log->io, log->dir_path);
-    } else if (err == OT_ERR_NOT_FOUND) {
-        err = OT_OK;                       /* no producers then, or a folder of Kafka: the batches kept for it will do */
-    }
+    enum ot_err err = take_sources(run, end_offset);
+    if (err != OT_OK || run->source_count == 0) return err == OT_OK ? OT_ERR_CANCELLED : err;
+    struct eng_segment **segs = calloc(run->source_count, sizeof(struct eng_segment *));
+    if (segs == NULL) return OT_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < run->source_count; i++) segs[i] = run->sources[i].seg;
+    err = eng_log_keep_state(log, segs, run->source_count, end_offset, run->how->wall_ms);
+    free(segs);
     return err == OT_OK ? eng_store_recovery_raise(log->store, log->store_dir, log->name, end_offset) : err;
 }
 

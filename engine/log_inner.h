@@ -76,8 +76,9 @@ OT_MUST_CHECK enum ot_err eng_log_segment_times(struct eng_log *log, struct eng_
 /* Producer state from the newest sound snapshot and the batches behind it. index_aborted: make the transaction indexes of that stretch anew;
  * it then begins no later than the recovery point and the first damaged index. Writer (open, truncate). */
 OT_MUST_CHECK enum ot_err eng_log_load_producers(struct eng_log *log, bool index_aborted, int64_t recovery_point, int64_t wall_ms);
-/* Before a front segment goes: what its batches told about their producers is in a sound, synced snapshot at its end. Housekeeper. */
-OT_MUST_CHECK enum ot_err eng_log_keep_state(struct eng_log *log, struct eng_segment *seg, int64_t end_offset, int64_t wall_ms);
+/* Before batches of these segments (ascending, one behind the other, referenced) go: what they told about their producers is in a sound, synced snapshot at
+ * end_offset, where the last one ends. Housekeeper. */
+OT_MUST_CHECK enum ot_err eng_log_keep_state(struct eng_log *log, struct eng_segment *const *segs, uint32_t count, int64_t end_offset, int64_t wall_ms);
 /* Take entries whose marker is at or above offset out of the transaction indexes. Writer. */
 OT_MUST_CHECK enum ot_err eng_log_cut_aborted(struct eng_log *log, int64_t offset);
 /* Leader epochs anew from all batches. */

@@ -220,18 +220,21 @@ enum ot_err eng_log_load_producers(struct eng_log *log, bool index_aborted_too, 
 }
 
 /* The snapshot at the end of a segment was written without a sync, if it was written at all: a crash may have left a torn one, or none, and recovery looks only at the
- * newest. Then it is made anew from the one at the segment's start, while the batches are there. Without it a crash would leave neither, and a producer that
+ * newest. Then it is made anew from the one before it, while the batches are there. Without it a crash would leave neither, and a producer that
  * only a marker is left of is refused its next sequence. */
-static enum ot_err make_state(struct eng_log *log, struct eng_segment *seg, int64_t end_offset, int64_t wall_ms, struct eng_producers *producers)
+static enum ot_err make_state(struct eng_log *log, struct eng_segment *const *segs, uint32_t count, int64_t end_offset, int64_t wall_ms, struct eng_producers *producers)
 {
     struct replay replay = { log, producers, false };
-    int64_t from = seg->base_offset;
-    enum ot_err err = eng_snapshots_load(log->io, log->dir_path, seg->base_offset, end_offset, producers, wall_ms, &from);
+    int64_t from = segs[0]->base_offset;
+    enum ot_err err = eng_snapshots_load(log->io, log->dir_path, segs[0]->base_offset, end_offset, producers, wall_ms, &from);
     if (err != OT_OK || from == end_offset) return err == OT_OK ? OT_ERR_EXISTS : err;
-    err = each_in_segment(log, seg, from, replay_batch, &replay);
-    if (err == OT_ERR_CORRUPT) {           /* no reason to keep for ever what cannot be read */
-        ot_log(OT_LOG_WARN, "log", "producer_state_unread", "dir=%s base_offset=%" PRId64, log->dir_path, seg->base_offset);
-        err = OT_OK;
+    for (uint32_t i = 0; i < count && err == OT_OK; i++) {
+        if (i + 1 < count && segs[i + 1]->base_offset <= from) continue;
+        err = each_in_segment(log, segs[i], from, replay_batch, &replay);
+        if (err == OT_ERR_CORRUPT) {       /* no reason to keep for ever what cannot be read */
+            ot_log(OT_LOG_WARN, "log", "producer_state_unread", "dir=%s base_offset=%" PRId64, log->dir_path, segs[i]->base_offset);
+            err = OT_OK;
+        }
     }
     if (err != OT_OK) return err;
     size_t bytes = eng_producers_snapshot_bytes(producers);
@@ -257,13 +260,13 @@ static enum ot_err sync_state(struct eng_log *log, int64_t offset)
     return err == OT_OK ? log->io->ops->sync_dir(log->io, log->dir_path) : err;
 }
 
-enum ot_err eng_log_keep_state(struct eng_log *log, struct eng_segment *seg, int64_t end_offset, int64_t wall_ms)
+enum ot_err eng_log_keep_state(struct eng_log *log, struct eng_segment *const *segs, uint32_t count, int64_t end_offset, int64_t wall_ms)
 {
     struct eng_log_config config = eng_log_config_now(log);
     struct eng_producers *producers = NULL;
-    if (end_offset <= seg->base_offset) return OT_OK;
+    if (end_offset <= segs[0]->base_offset) return OT_OK;
     enum ot_err err = eng_producers_new(config.producers_max, config.producer_expiry_ms, &producers);
-    if (err == OT_OK) err = make_state(log, seg, end_offset, wall_ms, producers);
+    if (err == OT_OK) err = make_state(log, segs, count, end_offset, wall_ms, producers);
     eng_producers_free(producers);
     return err == OT_ERR_EXISTS ? sync_state(log, end_offset) : err;
 }

@@ -139,6 +139,25 @@ void rest_topic_write(struct rest_call *call, const char *key, const struct brok
     rest_json_close(out, '}');
 }
 
+/* null where cleanup.policy has no compact. */
+static void write_compaction(struct rest_json *out, const struct broker_partition_state *state)
+{
+    static const char *const states[] = { "idle", "running", "uncleanable" };
+    if (!state->compacts || !state->open) {
+        rest_json_null(out, "compaction");
+        return;
+    }
+    rest_json_open(out, "compaction", '{');
+    rest_json_text(out, "state", states[state->compacting ? 1 : state->uncleanable ? 2 : 0]);
+    rest_json_big(out, "first_dirty_offset", state->first_dirty);
+    rest_json_big(out, "clean_bytes", (int64_t)state->clean_bytes);
+    rest_json_big(out, "dirty_bytes", (int64_t)state->dirty_bytes);
+    rest_json_time(out, "last_at", state->cleaned_ms == 0 ? -1 : state->cleaned_ms);
+    rest_json_text(out, "error", state->cleaner_error == OT_OK ? NULL : ot_err_name(state->cleaner_error));
+    rest_json_big_or_null(out, "damaged_offset", state->damaged_offset);
+    rest_json_close(out, '}');
+}
+
 static void write_local(struct rest_json *out, const struct broker_partition_state *state)
 {
     rest_json_text(out, "durability", broker_durability_name(state->effective_durability));
@@ -147,11 +166,12 @@ static void write_local(struct rest_json *out, const struct broker_partition_sta
     rest_json_big_or_null(out, "last_stable_offset", state->open ? state->last_stable_offset : -1);
     rest_json_big_or_null(out, "log_end_offset", state->open ? state->log_end_offset : -1);
     rest_json_big(out, "size_bytes", (int64_t)state->size_bytes);
+    write_compaction(out, state);
 }
 
 static void write_unknown(struct rest_json *out)
 {
-    static const char *const members[] = { "durability", "log_start_offset", "high_watermark", "last_stable_offset", "log_end_offset", "size_bytes" };
+    static const char *const members[] = { "durability", "log_start_offset", "high_watermark", "last_stable_offset", "log_end_offset", "size_bytes", "compaction" };
     for (uint32_t i = 0; i < OT_ARRAY_COUNT(members); i++) rest_json_null(out, members[i]);
 }
 
