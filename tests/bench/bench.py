@@ -22,6 +22,7 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "integration"))
 import batch  # noqa: E402
 import harness  # noqa: E402
+import java  # noqa: E402
 from admin import Admin  # noqa: E402
 from harness import until  # noqa: E402
 from apache_kafka import Kafka  # noqa: E402
@@ -178,6 +179,33 @@ def produce_and_fetch(side):
     return out
 
 
+def clients(side):
+    """What applications send: librdkafka, and Kafka's own performance tools, with their usual batching."""
+    out = {}
+    with side.server.connect(timeout_s=60) as c:
+        for topic in ("rdkafka", "perf"):
+            Admin(c).create(topic, partitions=4)
+    at, pid = f"127.0.0.1:{side.server.port}", side.server.process.pid
+    program = next((TOP / "build" / "release").rglob("bench_librdkafka"), None)
+
+    def measured(what, gigabytes, words):
+        begin = cpu_s(pid)
+        done = subprocess.run([str(w) for w in words], stdout=subprocess.PIPE, check=True, timeout=900)
+        out[what] = ((cpu_s(pid) - begin) / gigabytes, "CPU s/GB")
+        return done.stdout
+
+    if program:
+        words = [program, "produce", at, "rdkafka"]
+        subprocess.run([str(w) for w in (*words, int(1e8), 1000, 5, 1000000, "none")], stdout=subprocess.DEVNULL, check=True, timeout=300)
+        measured("librdkafka produces, 1 KB, linger 5 ms", 1.0, [*words, int(1e9), 1000, 5, 1000000, "none"])
+        measured("librdkafka produces, 1 KB, lz4", 1.0, [*words, int(1e9), 1000, 5, 1000000, "lz4"])
+        measured("librdkafka consumes", 2.0, [program, "consume", at, "rdkafka", 4, int(2e9)])
+    tool = java.command("org.apache.kafka.tools.ProducerPerformance", "--topic", "perf", "--num-records", 500000, "--record-size", 1000,
+                        "--throughput", -1, "--producer-props", f"bootstrap.servers={at}", "acks=1", heap=("-Xmx512m",))
+    measured("kafka-producer-perf-test, 1 KB, 16 KB batches", 0.5, tool)
+    return out
+
+
 PACE = (2000, 16, 1000)  # requests a second, records, bytes: 32 MB/s, about half of what the slowest side takes of such batches here
 
 
@@ -253,7 +281,7 @@ HIGHER_IS_BETTER = re.compile("rate$")
 def one_round(make, root, only):
     """All measurements of one side; each kind of run has a fresh directory."""
     out = {}
-    runs = [("latency", [start_empty, latency]),
+    runs = [("latency", [start_empty, latency]), ("librdkafka|clients|perf-test", [start_empty, clients]),
             ("start|resident, empty|idle CPU, empty", [start_empty, lambda s: idle(s, "empty")]),
             (f"{MANY}", [start_empty, create_many, lambda s: idle(s, f"{MANY} partitions"), restart_many]),
             ("produce|fetch", [start_empty, produce_and_fetch])]
