@@ -36,7 +36,7 @@ struct broker_txn_row {
     int64_t producer_id, start_ms /* -1: none */, update_ms;
     int32_t timeout_ms;
     int16_t producer_epoch, version;
-    const struct coord_txn_place *places; uint32_t place_count;        /* by topic and partition */
+    const struct coord_txn_place *places; uint32_t place_count;        /* by topic and partition; places NULL unless with_places */
 };
 struct broker_txn_list {
     struct broker_call call;

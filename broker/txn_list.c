@@ -47,7 +47,6 @@ static bool places_fill(struct broker_txn_list *list, const struct coord_txn_vie
         if (places[i].topic.null) return false;
     }
     row->places = places;
-    row->place_count = view->part_count;
     return true;
 }
 
@@ -64,6 +63,7 @@ static bool row_fill(struct broker_txn_list *list, const struct coord_txn_view *
     row->update_ms = view->update_ms;
     row->timeout_ms = view->timeout_ms;
     row->version = view->version;
+    row->place_count = view->part_count;
     return !row->id.null && (!list->with_places || places_fill(list, view, row));
 }
 

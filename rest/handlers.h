@@ -22,6 +22,8 @@ rest_handler rest_topics_list, rest_topic_get, rest_topic_get_by_id, rest_topic_
 rest_handler rest_partitions_list, rest_partition_get, rest_partition_segments, rest_partition_producers;
 /* partition_lists.c */
 rest_handler rest_all_partitions, rest_broker_partitions, rest_replicas_list, rest_replica_get, rest_producers_list;
+/* transactions.c */
+rest_handler rest_transactions_list, rest_transaction_get, rest_transaction_abort;
 /* offsets.c */
 rest_handler rest_partition_offsets, rest_records_delete;
 /* configs.c */

@@ -1,4 +1,5 @@
 """Transactions with real clients: librdkafka's (the protocol before KIP-890) and Java's (version 2), fencing, time-outs, read_committed, Kafka's own tools."""
+import json
 import re
 import time
 
@@ -6,6 +7,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from admin import Admin
+from harness import http
 from java import TOOLS, java, need_java
 
 
@@ -168,3 +170,29 @@ def test_java_with_version_2(broker, topic, name):
     with broker.connect() as connection:
         state = connection.ask("DescribeTransactions", 0, {"transactionalIds": [name]})["transactionStates"][0]
     assert state["producerEpoch"] > 0          # grown with each transaction: KIP-890
+
+
+def test_rest_lists_describes_and_aborts(broker, topic, name):
+    p = producer(broker, name)
+    p.begin_transaction()
+    send(p, topic, names("a", 3))
+    send_more = producer(broker, name + "-quiet")
+    listed = json.loads(http(f"{broker.rest}/v1/transactions?prefix={name}&limit=1")[2])
+    assert [(row["transactional_id"], row["state"], row["partition_count"]) for row in listed["items"]] == [(name, "ongoing", 1)] and listed["total"] == 2
+    rest = json.loads(http(f"{broker.rest}/v1/transactions?prefix={name}&page_token={listed['next_page_token']}")[2])
+    assert [(row["transactional_id"], row["state"]) for row in rest["items"]] == [(name + "-quiet", "empty")]
+    assert json.loads(http(f"{broker.rest}/v1/transactions?prefix={name}&longer_than_ms=3600000")[2])["items"] == []
+    assert [r["transactional_id"] for r in json.loads(http(f"{broker.rest}/v1/transactions?prefix={name}&state=ongoing")[2])["items"]] == [name]
+    one = json.loads(http(f"{broker.rest}/v1/transactions/{name}")[2])
+    assert one["partitions"] == [{"topic": topic, "partition": 0}] and one["age_ms"] >= 0
+    status, _, body = http(f"{broker.rest}/v1/transactions/{name}/abort?validate_only", "POST")
+    assert status == 200 and not json.loads(body)["applied"]
+    status, _, body = http(f"{broker.rest}/v1/transactions/{name}/abort", "POST")
+    assert status == 200 and json.loads(body)["state"] in ("prepare_abort", "complete_abort"), body
+    with pytest.raises(KafkaException):
+        p.commit_transaction(10)
+    assert read(broker, topic) == []
+    assert http(f"{broker.rest}/v1/transactions/{name}/abort", "POST")[0] == 409
+    assert http(f"{broker.rest}/v1/transactions/{name}-nobody/abort", "POST")[0] == 404
+    assert http(f"{broker.rest}/v1/transactions/{name}-nobody")[0] == 404
+    del send_more
