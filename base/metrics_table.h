@@ -67,6 +67,9 @@
     X(cleaner_delay_max_seconds,                 GAUGE,     SECONDS, "",                     "how long the longest overdue record waits past max.compaction.lag.ms, at the last look") \
     X(cleaner_uncleanable_partitions,            GAUGE,     NONE,    "",                     "partitions whose compaction failed for damage or an I/O error; tried again with growing pauses") \
     X(cleaner_uncleanable_bytes,                 GAUGE,     BYTES,   "",                     "what waits for compaction in them") \
+    X(transactions_open,                         GAUGE,     NONE,    "",                     "transactions open or being completed, of those that this broker coordinates") \
+    X(transactions_late,                         GAUGE,     NONE,    "",                     "decided transactions whose markers could not be written at the first try") \
+    X(transactions_ended_total,                  COUNTER,   NONE,    "outcome",              "transactions decided: commit, abort, timeout, or fence by a newer producer or an operator") \
     X(disk_total_bytes,                          GAUGE,     BYTES,   "log_dir",              "size of the file system of a log directory") \
     X(disk_free_bytes,                           GAUGE,     BYTES,   "log_dir",              "bytes free there for this user") \
     X(log_dir_offline,                           GAUGE,     NONE,    "log_dir",              "1 for a log directory that failed") \

@@ -47,11 +47,25 @@ static void fill(void *arg, struct ot_metrics *metrics)
     set(metrics, OT_METRIC_cluster_topics, NULL, controller ? (double)broker_view_topic_count(view) : 0);
     set(metrics, OT_METRIC_cluster_partitions, NULL, controller ? (double)broker_view_partition_count(view) : 0);
     set(metrics, OT_METRIC_cluster_offline_partitions, NULL, controller ? (double)count_offline(view, &arena) : 0);
+    set(metrics, OT_METRIC_transactions_open, NULL, (double)atomic_load(&broker->txns.open));
+    set(metrics, OT_METRIC_transactions_late, NULL, (double)atomic_load(&broker->txns.late));
     ot_arena_free(&arena);
     broker_view_give(view);
 }
 
+static struct ot_series *ended(struct ot_metrics *metrics, const char *outcome)
+{
+    const char *labels[] = { outcome };
+    return ot_series_get(metrics, OT_METRIC_transactions_ended_total, labels);
+}
+
 void broker_metrics_cluster_watch(struct broker *broker)
 {
-    if (broker->setup.metrics != NULL) ot_metrics_before_read(broker->setup.metrics, fill, broker);
+    struct ot_metrics *metrics = broker->setup.metrics;
+    if (metrics == NULL) return;
+    ot_metrics_before_read(metrics, fill, broker);
+    broker->txns.committed = ended(metrics, "commit");
+    broker->txns.aborted = ended(metrics, "abort");
+    broker->txns.timed_out = ended(metrics, "timeout");
+    broker->txns.fenced = ended(metrics, "fence");
 }

@@ -54,6 +54,9 @@ void broker_jobs_free(struct broker *broker);
 
 struct broker_auto { pthread_mutex_t mutex; struct ot_map names; };    /* being created now */
 
+/* Of all machines together (txn.c). */
+struct broker_txn_totals { _Atomic int64_t open, late; struct ot_series *committed, *aborted, *timed_out, *fenced; };
+
 enum broker_stage { BROKER_STARTING, BROKER_SERVING, BROKER_STOPPING, BROKER_HALTED };
 struct broker {
     struct broker_core core;                   /* first: broker_core_of */
@@ -64,6 +67,7 @@ struct broker {
     struct broker_auto auto_creates;
     struct broker_telemetry telemetry;
     struct broker_jobs jobs;
+    struct broker_txn_totals txns;
     struct broker_shards shards;
     _Atomic int stage;
     _Atomic(const char *) halted_text;

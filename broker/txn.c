@@ -21,6 +21,7 @@ struct broker_txn_state {
     struct coord_txns *txns;                           /* NULL: closed */
     struct ot_timer timer;
     uint32_t refs;                                     /* 1, and one for each marking under way */
+    struct coord_txn_counts told;                      /* of the counts, to the totals */
     bool draining;
 };
 
@@ -227,6 +228,23 @@ static void fetch_id(struct broker_txn *txn)
 
 /* ---- the machine's outputs */
 
+static void tell_totals(struct broker_txn_state *state)
+{
+    struct broker_txn_totals *totals = &state->broker->txns;
+    struct coord_txn_counts now = { 0 };
+    const struct coord_txn_counts *before = &state->told;
+    if (state->txns != NULL) coord_txns_counts(state->txns, &now);
+    atomic_fetch_add_explicit(&totals->open, (int64_t)now.open - before->open, memory_order_relaxed);
+    atomic_fetch_add_explicit(&totals->late, (int64_t)now.late - before->late, memory_order_relaxed);
+    if (state->txns != NULL && totals->committed != NULL) {
+        ot_series_add(totals->committed, now.committed - before->committed);
+        ot_series_add(totals->aborted, now.aborted - before->aborted);
+        ot_series_add(totals->timed_out, now.timed_out - before->timed_out);
+        ot_series_add(totals->fenced, now.fenced - before->fenced);
+    }
+    state->told = now;
+}
+
 static void arm(struct broker_txn_state *state)
 {
     const int64_t deadline_us = coord_txns_deadline_us(state->txns);
@@ -266,6 +284,7 @@ static void drain(struct broker_txn_state *state)
     append(state, records, count, seq);
     state->draining = false;
     if (coord_txns_broken(state->txns)) broker_shard_fail(state->shard, OT_ERR_NO_MEMORY);
+    tell_totals(state);
     arm(state);
 }
 
@@ -343,6 +362,7 @@ static void state_close(void *opaque, enum ot_err why)
     while (coord_txns_next(state->txns, &out)) answer(OT_CONTAINER(out.request, struct broker_txn, request));
     coord_txns_free(state->txns);
     state->txns = NULL;
+    tell_totals(state);
     state_unref(state);
 }
 

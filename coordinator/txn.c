@@ -149,6 +149,7 @@ static void fence(struct coord_txns *txns, struct coord_txn *txn, enum coord_txn
 {
     OT_ASSERT(txn->state == OT_TRANSACTION_STATE_ONGOING);
     bool two = txns->config.version >= 2 && txn->producer_epoch < INT16_MAX;
+    *(event == COORD_TXN_TIMED_OUT ? &txns->counts.timed_out : &txns->counts.fenced) += 1;
     coord_txn_note(txns, txn, event, OT_MAX(now.wall_ms - txn->start_ms, 0), OT_OK, NULL);
     if (txn->producer_epoch < (two ? COORD_TXN_EPOCH_LAST : INT16_MAX)) {
         txn->producer_epoch++;
@@ -318,6 +319,7 @@ static void end_open(struct coord_txns *txns, struct coord_txn *txn, struct coor
         need_id(txns, request);
         return;
     }
+    *(request->commit ? &txns->counts.committed : &txns->counts.aborted) += 1;
     prepare(txns, txn, request->commit, request->version >= 2 ? 2 : 0, last ? request->spare_id : -1, now);
     request->spare_id = -1;
     if (request->version < 2) {
@@ -335,6 +337,7 @@ static void end_nothing(struct coord_txns *txns, struct coord_txn *txn, struct c
         need_id(txns, request);
         return;
     }
+    txns->counts.aborted++;
     txn->start_ms = now.wall_ms;
     txn->version = 2;
     txn->last_epoch = txn->producer_epoch;
@@ -524,6 +527,8 @@ void coord_txns_marked(struct coord_txns *txns, const struct coord_txn_marked *m
         complete(txns, txn, now);
         return;
     }
+    txns->counts.late += txn->late ? 0 : 1;
+    txn->late = true;
     txn->retry_us = later(now.now_us, txn->retry_wait_us);
     txn->retry_wait_us = OT_MIN(txn->retry_wait_us * 2, (int64_t)COORD_TXN_RETRY_MAX_US);
     coord_txn_schedule(txns, txn);
@@ -745,5 +750,5 @@ bool coord_txns_find(const struct coord_txns *txns, struct ot_str id, struct coo
 
 uint32_t coord_txns_count(const struct coord_txns *txns) { return txns->by_id.count; }
 void coord_txns_at(const struct coord_txns *txns, uint32_t index, struct coord_txn_view *out) { view(txns->by_id.entries[index].value, out); }
-uint32_t coord_txns_open(const struct coord_txns *txns) { return txns->open; }
+void coord_txns_counts(const struct coord_txns *txns, struct coord_txn_counts *out) { *out = txns->counts; }
 uint64_t coord_txns_bytes(const struct coord_txns *txns) { return txns->bytes; }

@@ -124,7 +124,9 @@ static inline bool coord_txn_view_is_open(const struct coord_txn_view *view)
 bool coord_txns_find(const struct coord_txns *txns, struct ot_str id, struct coord_txn_view *out);
 uint32_t coord_txns_count(const struct coord_txns *txns);
 void coord_txns_at(const struct coord_txns *txns, uint32_t index, struct coord_txn_view *out);     /* index < count; no order */
-uint32_t coord_txns_open(const struct coord_txns *txns);               /* Ongoing or being completed */
+/* open: Ongoing or being completed; late: of these, whose markers could not be written at the first try. The others count since new: what was decided, by whom. */
+struct coord_txn_counts { uint32_t open, late; uint64_t committed, aborted, timed_out, fenced; };
+void coord_txns_counts(const struct coord_txns *txns, struct coord_txn_counts *out);
 uint64_t coord_txns_bytes(const struct coord_txns *txns);
 
 #endif

@@ -197,8 +197,12 @@ void coord_txn_set_state(struct coord_txns *txns, struct coord_txn *txn, enum ot
     bool was = coord_txn_is_open(txn);
     txn->state = state;
     bool is = coord_txn_is_open(txn);
-    OT_ASSERT(txns->open > 0 || !was);
-    txns->open = txns->open - (was ? 1u : 0u) + (is ? 1u : 0u);
+    OT_ASSERT(txns->counts.open > 0 || !was);
+    txns->counts.open = txns->counts.open - (was ? 1u : 0u) + (is ? 1u : 0u);
+    if (txn->late && !is) {
+        txns->counts.late--;
+        txn->late = false;
+    }
 }
 
 /* ---- deadlines: a heap of 1, 2, …; the parent of i is i / 2 */

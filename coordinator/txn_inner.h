@@ -20,7 +20,7 @@ struct coord_txn {
     struct coord_txn_part *parts;              /* sorted by topic name, then partition */
     uint32_t part_count, part_cap;
     uint64_t seq;                              /* of its last record */
-    bool marking, marker_out;                  /* markers are with the driver; in the queue of outputs */
+    bool marking, marker_out, late;            /* markers are with the driver; in the queue of outputs; were tried in vain */
     int64_t open_deadline_us, retry_us, retry_wait_us, expire_us, deadline_us;
     uint32_t heap_index;                       /* 0: not in the heap */
     struct coord_txn_list waiters; uint32_t waiter_count;
@@ -35,7 +35,7 @@ struct coord_txns {
     struct coord_txns_config config;
     struct ot_map by_id, topics;
     uint64_t bytes, seq, committed;
-    uint32_t open;
+    struct coord_txn_counts counts;
     bool broken, is_closed, is_loaded;
     enum ot_err closed_why;
     struct coord_txn **heap; uint32_t heap_count, heap_cap;    /* [1, heap_count], least deadline first */

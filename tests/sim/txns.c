@@ -605,7 +605,9 @@ static bool step_once(void)
 
 static void judge(void)
 {
-    CHECK(coord_txns_open(w.txns) == 0);
+    struct coord_txn_counts counts;
+    coord_txns_counts(w.txns, &counts);
+    CHECK(counts.open == 0 && counts.late == 0);
     for (int i = 0; i < PARTS; i++) {
         CHECK(eng_producers_first_unstable(w.parts[i].producers) == INT64_MAX);
         for (int j = 0; j < w.parts[i].count; j++) CHECK(w.parts[i].records[j].decided);
