@@ -1,5 +1,6 @@
 #include "cli/api.h"
 #include "base/util.h"
+#include "cli/profile.h"
 #include "cli/shared.h"
 #include "cli/wait.h"
 #include <stdlib.h>
@@ -9,9 +10,11 @@
 #define API_DEFAULT  "http://127.0.0.1:9095"
 #define ADMIN_SOCKET "/run/ottla/admin.sock"
 #define PAGES_MAX    10000
+#define BOOTSTRAP_MS 500
 
 const struct cli_flag cli_api_flags[] = {
     {"api", 0, "URL", false, "http://host:port or unix:/path ($OTTLA_API, else the admin socket, else " API_DEFAULT ")"},
+    {"profile", 0, "NAME", false, "the one of that name in ~/.config/ottla/profiles.ini"},
     {"timeout-ms", 0, "MS", false, "give up on an answer after this long (30000)"},
     {"output", 'o', "FORM", false, "table, wide, json, ndjson, csv, name (table); json is the body of the API"},
     {"no-headers", 0, NULL, false, "without the line of column names"},
@@ -23,12 +26,22 @@ const struct cli_flag cli_api_flags[] = {
     {0},
 };
 
+/* $OTTLA_API, the admin socket if it is there, else loopback. */
+static const char *usual_url(void)
+{
+    const char *url = getenv("OTTLA_API");
+    return url != NULL && url[0] != 0 ? url : access(ADMIN_SOCKET, W_OK) == 0 ? "unix:" ADMIN_SOCKET : API_DEFAULT;
+}
+
 int cli_api_open(const struct cli_args *args, struct cli_api *out)
 {
     char why[CLI_WHY_BYTES];
+    static char profile[CLI_PROFILE_VALUE_BYTES];
     *out = (struct cli_api){.args = args, .url = cli_flag_value(args, "api"), .verbose = cli_flag_given(args, "verbose"), .only_curl = cli_flag_given(args, "curl")};
-    if (out->url == NULL) out->url = getenv("OTTLA_API");
-    if (out->url == NULL || out->url[0] == 0) out->url = access(ADMIN_SOCKET, W_OK) == 0 ? "unix:" ADMIN_SOCKET : API_DEFAULT;
+    const int code = cli_profile_value(args, "api", profile);
+    if (code >= 0) return code;
+    if (out->url == NULL && profile[0] != 0) out->url = profile;
+    if (out->url == NULL) out->url = usual_url();
     if (cli_http_address(out->url, &out->address, why) != OT_OK) return cli_fail(CLI_USAGE, "--api " API_DEFAULT, "%s", why);
     if (cli_interrupt_install() != OT_OK) return cli_fail(CLI_FAILED, NULL, "no pipe");
     return cli_flag_number(args, "timeout-ms", 1, INT32_MAX, 30000, &out->timeout_ms);
@@ -245,4 +258,38 @@ bool cli_confirm(const struct cli_args *args, const char *question, const char *
     if (strcmp(line, word) == 0) return true;
     fputs("nothing was done\n", stderr);
     return false;
+}
+
+/* "host:port" of the first listener of a broker that is told; the host as the API was reached when clients are told what they reached. */
+static bool first_listener(const json_t *brokers, const char *api_host, char *out, size_t out_bytes)
+{
+    size_t i, k;
+    const json_t *broker, *listener;
+    json_array_foreach(json_object_get(brokers, "items"), i, broker)
+    {
+        json_array_foreach(json_object_get(broker, "listeners"), k, listener)
+        {
+            const char *host = cli_json_text(listener, "host", NULL);
+            const int64_t port = cli_json_number(listener, "port", 0);
+            if (port <= 0 || strcmp(cli_json_text(listener, "security", "PLAINTEXT"), "PLAINTEXT") != 0) continue;
+            if (host == NULL || host[0] == 0) host = api_host;
+            return snprintf(out, out_bytes, strchr(host, ':') != NULL ? "[%s]:%lld" : "%s:%lld", host, (long long)port) < (int)out_bytes;
+        }
+    }
+    return false;
+}
+
+bool cli_api_bootstrap(char *out, size_t out_bytes)
+{
+    struct cli_http_address address;
+    struct cli_http_reply reply;
+    char why[CLI_WHY_BYTES] = "";
+    bool sent, found = false;
+    if (cli_http_address(usual_url(), &address, why) != OT_OK || cli_interrupt_install() != OT_OK) return false;
+    if (cli_http_ask(&address, "GET", "/v1/brokers?limit=10", NULL, cli_deadline_us(BOOTSTRAP_MS), &reply, &sent, why) != OT_OK) return false;
+    json_t *body = reply.status == 200 && reply.body != NULL ? json_loadb(reply.body, reply.body_bytes, 0, NULL) : NULL;
+    if (body != NULL) found = first_listener(body, address.port == 0 ? "127.0.0.1" : address.host, out, out_bytes);
+    json_decref(body);
+    cli_http_reply_free(&reply);
+    return found;
 }

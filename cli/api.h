@@ -6,7 +6,7 @@
 #include "cli/http.h"
 #include <jansson.h>
 
-extern const struct cli_flag cli_api_flags[]; /* --api, --timeout-ms, --verbose, --curl, with the output flags of cli/table.h and --yes */
+extern const struct cli_flag cli_api_flags[]; /* --api, --profile, --timeout-ms, --verbose, --curl, with the output flags of cli/table.h and --yes */
 
 struct cli_api {
     const struct cli_args *args;
@@ -23,6 +23,9 @@ int cli_api_open(const struct cli_args *args, struct cli_api *out);
 int cli_api_call(struct cli_api *api, const char *method, const char *target, const json_t *body, const char *hint, json_t **body_out, char **text_out);
 /* All pages of a list: target has no page_token yet. *text_out: the first body when there is only one page, else one body of the same shape. */
 int cli_api_list(struct cli_api *api, const char *target, const char *hint, json_t **items_out, char **text_out);
+
+/* Where Kafka clients connect, as the API at its usual place says ($OTTLA_API, the admin socket, loopback). False: it does not answer at once. */
+bool cli_api_bootstrap(char *out, size_t out_bytes);
 
 /* The user is asked: word, or y. True: go on. Without a terminal and without --yes: false after a message. */
 bool cli_confirm(const struct cli_args *args, const char *question, const char *word);

@@ -1,14 +1,19 @@
 /* Parsing on top of the command table. Flags may follow names; `--` ends them; an unknown word names its nearest neighbour. */
 #include "cli/command.h"
 #include "base/util.h"
+#include "cli/shared.h"
+#include "cli/table.h"
+#include "cli/wait.h"
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define GIVEN_MAX 256
 #define FLAGS_MAX 64
+#define WATCH_SECONDS 2
 
 struct cli_args {
     const struct cli_command *command;
@@ -56,7 +61,7 @@ static void flag_lines(const struct cli_flag *flags)
     for (const struct cli_flag *flag = flags; flag != NULL && flag->name != NULL; flag++) {
         char left[64], letter[8] = "    ";
         if (flag->letter != 0) snprintf(letter, sizeof(letter), "-%c, ", flag->letter);
-        snprintf(left, sizeof(left), "%s--%s%s%s", letter, flag->name, flag->value != NULL ? " " : "", flag->value != NULL ? flag->value : "");
+        snprintf(left, sizeof(left), "%s--%s%s%s", letter, flag->name, flag->value != NULL && flag->value[0] != '[' ? " " : "", flag->value != NULL ? flag->value : "");
         printf("  %-34s %s\n", left, flag->text);
     }
 }
@@ -157,7 +162,7 @@ static int parse(struct cli_args *args, int argc, char **argv)
     uint32_t count = gather(args->command, flags);
     size_t at = 2;
     for (uint32_t i = 0; i < count; i++) {
-        options[i] = (struct option){ flags[i]->name, flags[i]->value != NULL ? required_argument : no_argument, NULL, 1000 + (int)i };
+        options[i] = (struct option){ flags[i]->name, flags[i]->value == NULL ? no_argument : flags[i]->value[0] == '[' ? optional_argument : required_argument, NULL, 1000 + (int)i };
         if (flags[i]->letter == 0) continue;
         letters[at++] = flags[i]->letter;
         if (flags[i]->value != NULL) letters[at++] = ':';
@@ -197,6 +202,34 @@ static int check_names(const struct cli_args *args)
     return -1;
 }
 
+/* The command again and again: a fresh screen on a terminal, else an empty line between. What fails is told and tried again. */
+static int watch(const struct cli_args *args)
+{
+    const char *text = cli_flag_value(args, "watch");
+    char *end = NULL;
+    const double seconds = text[0] == 0 ? WATCH_SECONDS : strtod(text, &end);
+    if (text[0] != 0 && (*end != 0 || !(seconds >= 0.1) || seconds > 86400)) return cli_fail(CLI_USAGE, "--watch=5", "--watch: `%s` is not a number of seconds from 0.1", text);
+    if (cli_interrupt_install() != OT_OK) return cli_fail(CLI_FAILED, NULL, "no pipe");
+    for (bool first = true;; first = false) {
+        if (isatty(1)) fputs("\033[H\033[2J", stdout);
+        else if (!first) fputc('\n', stdout);
+        const int code = args->command->run(args);
+        if (fflush(stdout) != 0) return CLI_FAILED;
+        if (code == CLI_USAGE || code == CLI_INTERRUPTED) return code;
+        if (cli_wait(NULL, 0, cli_deadline_us((int64_t)(seconds * 1000))) == OT_ERR_CANCELLED) return CLI_INTERRUPTED;
+    }
+}
+
+static int run(const struct cli_args *args)
+{
+    static const char *const whens[] = {"auto", "always", "never"};
+    uint32_t when;
+    const int code = cli_flag_choice(args, "color", whens, OT_ARRAY_COUNT(whens), 0, &when);
+    if (code >= 0) return code;
+    cli_colour_when((enum cli_colour)when);
+    return cli_flag_given(args, "watch") ? watch(args) : args->command->run(args);
+}
+
 int cli_main(int argc, char **argv)
 {
     static struct cli_args args;
@@ -217,5 +250,5 @@ int cli_main(int argc, char **argv)
     argv[skip] = argv[0];
     int code = parse(&args, argc - skip, argv + skip);
     if (code < 0) code = check_names(&args);
-    return code >= 0 ? code : args.command->run(&args);
+    return code >= 0 ? code : run(&args);
 }

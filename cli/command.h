@@ -10,7 +10,7 @@
 enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_NOT_FOUND = 3, CLI_CONFLICT = 4, CLI_FORBIDDEN = 5, CLI_UNREACHABLE = 6, CLI_PARTLY = 7,
     CLI_PROBLEMS = 8, CLI_INTERRUPTED = 130 };
 
-struct cli_flag { const char *name; char letter; const char *value /* NULL: a switch */; bool repeat; const char *text; };
+struct cli_flag { const char *name; char letter; const char *value /* NULL: a switch; "[=X]": with a value or without */; bool repeat; const char *text; };
 struct cli_args;
 struct cli_command {
     const char *noun, *verb;               /* verb NULL: the noun alone */
@@ -23,6 +23,8 @@ struct cli_command {
 };
 extern const struct cli_command cli_commands[];        /* ends with noun NULL; cli/commands.c */
 extern const struct cli_flag cli_common_flags[];       /* taken by every command */
+/* A command that has this flag is run again and again while it is given. */
+#define CLI_WATCH_FLAG { "watch", 0, "[=SECONDS]", false, "again every so many seconds (2), until Ctrl-C" }
 
 int cli_main(int argc, char **argv);
 

@@ -1,10 +1,14 @@
 /* The table. One row per command; tests hold the reference in docs/cli.md against it. */
 #include "cli/api.h"
+#include "cli/bench.h"
 #include "cli/command.h"
 #include "cli/config.h"
 #include "cli/consume.h"
+#include "cli/doctor.h"
+#include "cli/job.h"
 #include "cli/log_adopt.h"
 #include "cli/log_files.h"
+#include "cli/log_repair.h"
 #include "cli/produce.h"
 #include "cli/reference.h"
 #include "cli/shared.h"
@@ -14,6 +18,7 @@
 #include "cli/version.h"
 
 const struct cli_flag cli_common_flags[] = {
+    { "color", 0, "WHEN", false, "auto, always, never (auto: on a terminal, without NO_COLOR and TERM=dumb)" },
     { "help", 'h', NULL, false, "this text" },
     { 0 },
 };
@@ -22,7 +27,7 @@ const struct cli_command cli_commands[] = {
     { "server", NULL, NULL, "run a broker", "  ottla server\n  ottla server --data /var/lib/ottla --set num.partitions=3\n  ottla server --config /etc/ottla/server.properties --check",
         cli_server_flags, cli_server_run },
     { "topic", "list", NULL, "the topics", "  ottla topic list\n  ottla topic list --state under_replicated -o name", cli_topic_list_flags, cli_topic_list_run, cli_api_flags },
-    { "topic", "describe", "<topic>", "one topic and its partitions", "  ottla topic describe orders", cli_no_flags, cli_topic_describe_run, cli_api_flags },
+    { "topic", "describe", "<topic>", "one topic and its partitions", "  ottla topic describe orders\n  ottla topic describe orders --watch=5", cli_watch_flags, cli_topic_describe_run, cli_api_flags },
     { "topic", "create", "<topic>", "make a topic",
         "  ottla topic create orders --partitions 3\n  ottla topic create orders --partitions 6 --replication-factor 3 --config min.insync.replicas=2 --config retention.ms=86400000",
         cli_topic_create_flags, cli_topic_create_run, cli_api_flags },
@@ -32,11 +37,20 @@ const struct cli_command cli_commands[] = {
         "  ottla topic offsets orders\n  ottla topic offsets orders --at 2026-05-01T00:00:00Z", cli_topic_offsets_flags, cli_topic_offsets_run, cli_api_flags },
     { "topic", "trim", "<topic>", "delete the oldest records",
         "  ottla topic trim orders --before-offset 1000 --partition 0 --dry-run\n  ottla topic trim orders --before-offset -1 --yes", cli_topic_trim_flags, cli_topic_trim_run, cli_api_flags },
-    { "topic", "isr", "<topic>", "who holds the partitions and who is in sync", "  ottla topic isr orders", cli_no_flags, cli_topic_isr_run, cli_api_flags },
+    { "topic", "isr", "<topic>", "who holds the partitions and who is in sync", "  ottla topic isr orders", cli_watch_flags, cli_topic_isr_run, cli_api_flags },
+    { "topic", "verify", "<topic>", "check every byte of its logs, while they are served", "  ottla topic verify orders\n  ottla topic verify orders --partition 0 --max-bytes-per-second 50m",
+        cli_topic_verify_flags, cli_topic_verify_run, cli_api_flags },
     { "config", "get", "[key]...", "what a topic or broker runs with, and where each value comes from",
         "  ottla config get --topic orders\n  ottla config get --topic orders retention.ms\n  ottla config get --broker 1 --all", cli_config_get_flags, cli_config_get_run, cli_api_flags },
-    { "config", "set", "<key=value>...", "override keys of a topic", "  ottla config set --topic orders retention.ms=86400000", cli_config_set_flags, cli_config_set_run, cli_api_flags },
+    { "config", "set", "<key=value>...", "set keys of a topic, of a broker, or the default of all",
+        "  ottla config set --topic orders retention.ms=86400000\n  ottla config set --cluster log.retention.ms=604800000\n  ottla config set --broker 1 ottla.log.level=debug", cli_config_set_flags, cli_config_set_run, cli_api_flags },
     { "config", "unset", "<key>...", "inherit keys again", "  ottla config unset --topic orders retention.ms", cli_config_set_flags, cli_config_unset_run, cli_api_flags },
+    { "config", "diff", NULL, "where two configurations differ, or one from the built-in values",
+        "  ottla config diff --topic orders --topic payments\n  ottla config diff --broker 1", cli_config_diff_flags, cli_config_diff_run, cli_api_flags },
+    { "config", "explain", "<key>", "what a key means, what it is now, and who says so",
+        "  ottla config explain log.retention.ms\n  ottla config explain retention.ms --topic orders", cli_config_explain_flags, cli_config_explain_run, cli_api_flags },
+    { "config", "import", "<file>", "what a Kafka server.properties would do here, key by key",
+        "  ottla config import /etc/kafka/server.properties\n  ottla config import server.properties -o json", cli_config_import_flags, cli_config_import_run, cli_output_flags },
     { "produce", NULL, "<topic> [file]...", "records from files, pipes and the terminal into a topic",
         "  echo hello | ottla produce orders\n  ottla produce orders -k id-1 <<< '{\"id\":1}'\n  ottla produce orders --format '%k\\t%v\\n' -z zstd < orders.tsv\n"
         "  ottla consume orders --from earliest --until end -o ndjson | ottla produce copy --format ndjson",
@@ -45,6 +59,13 @@ const struct cli_command cli_commands[] = {
         "  ottla consume orders\n  ottla consume orders --from -10 --until end -o ndjson | jq .value\n"
         "  ottla consume orders --from 2h -f '%t/%p@%o %T %k=%v\\n'\n  ottla consume images --from 17 --max 1 --partition 0 --format raw > picture.png",
         cli_consume_flags, cli_consume_run, cli_kafka_flags },
+    { "bench", "produce", "[topic]", "how fast records are taken",
+        "  ottla bench produce\n  ottla bench produce orders --records 1000000 --record-bytes 100 -z lz4\n  ottla bench produce --rate 50000 --seconds 60 -o json", cli_bench_produce_flags,
+        cli_bench_produce_run, cli_kafka_flags },
+    { "bench", "consume", "[topic]", "how fast records are read", "  ottla bench consume\n  ottla bench consume orders --from earliest --seconds 30", cli_bench_consume_flags, cli_bench_consume_run,
+        cli_kafka_flags },
+    { "bench", "latency", "[topic]", "how long from the sender to the reader", "  ottla bench latency\n  ottla bench latency --rate 1000 --acks 1 --seconds 30", cli_bench_latency_flags,
+        cli_bench_latency_run, cli_kafka_flags },
     { "log", "dump", "<path>...", "what is in segment files, indexes, snapshots, checkpoints",
         "  ottla log dump ottla-data/orders-0/00000000000000000000.log --records --from-offset 42\n  ottla log dump ottla-data/orders-0 -o ndjson",
         cli_log_dump_flags, cli_log_dump_run, NULL },
@@ -53,9 +74,13 @@ const struct cli_command cli_commands[] = {
     { "log", "stats", "<dir>...", "records, bytes and codecs of partitions", "  ottla log stats ottla-data", cli_log_stats_flags, cli_log_stats_run, cli_output_flags },
     { "log", "verify", "<dir>...", "check every file of partitions, also against each other",
         "  ottla log verify ottla-data/orders-0\n  ottla log verify ottla-data", cli_log_verify_flags, cli_log_verify_run, NULL },
+    { "log", "repair", "<dir>", "make indexes anew and cut off a damaged end (the server is stopped)",
+        "  ottla log repair ottla-data/orders-0 --dry-run\n  ottla log repair ottla-data/orders-0", cli_log_repair_flags, cli_log_repair_run, NULL },
     { "log", "adopt", "<dir>", "take in a partition directory of Kafka (the server is stopped)",
         "  ottla log adopt /var/lib/kafka/orders-0 --topic orders\n  ottla log adopt /backup/orders-3 --topic orders --partitions 6 --data /var/lib/ottla/data",
         cli_log_adopt_flags, cli_log_adopt_run, NULL },
+    { "doctor", NULL, NULL, "what is or will be in the way: disk, limits, kernel, clock, ports, configuration, health", "  ottla doctor\n  ottla doctor --local --config /etc/ottla/server.properties --problems",
+        cli_doctor_flags, cli_doctor_run, cli_api_flags },
     { "completion", NULL, "<bash|zsh|fish>", "words for the shell to complete", "  ottla completion bash > /etc/bash_completion.d/ottla\n  ottla completion fish > ~/.config/fish/completions/ottla.fish",
         cli_completion_flags, cli_completion_run },
     { "man", NULL, NULL, "this as a man page", "  ottla man | man -l -", cli_man_flags, cli_man_run },

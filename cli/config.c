@@ -9,11 +9,15 @@
 const struct cli_flag cli_config_get_flags[] = {
     {"topic", 't', "NAME", false, "of this topic"},
     {"broker", 0, "ID", false, "of this broker"},
+    {"cluster", 0, NULL, false, "what is set for all brokers"},
     {"all", 'a', NULL, false, "also the keys that keep their built-in value"},
+    CLI_WATCH_FLAG,
     {0},
 };
 const struct cli_flag cli_config_set_flags[] = {
     {"topic", 't', "NAME", false, "of this topic"},
+    {"broker", 0, "ID", false, "of this broker alone"},
+    {"cluster", 0, NULL, false, "the default of all brokers and topics"},
     {"dry-run", 'n', NULL, false, "check, do nothing"},
     {0},
 };
@@ -23,21 +27,35 @@ static int no_memory(void)
     return cli_fail(CLI_FAILED, NULL, "out of memory");
 }
 
-/* Where the entries are asked from; to be freed. */
-static int target_of(const struct cli_args *args, char **out)
+int cli_config_target(const char *topic, const char *broker, const char *query, char **out)
 {
-    const char *topic = cli_flag_value(args, "topic"), *broker = cli_flag_value(args, "broker");
     char encoded[96];
     *out = NULL;
-    if ((topic == NULL) == (broker == NULL)) return cli_fail(CLI_USAGE, "ottla config get --topic NAME", "one of --topic and --broker is wanted");
-    if (broker != NULL) {
+    if (topic != NULL) {
+        *out = cli_topic_target(topic, "/config%s", query);
+    } else if (broker != NULL) {
         if (strlen(broker) > 16) return cli_fail(CLI_USAGE, NULL, "--broker: `%s` is no id", broker);
         cli_http_encode(broker, encoded);
-        if (asprintf(out, "/v1/brokers/%s/config", encoded) < 0) *out = NULL;
-    } else {
-        *out = cli_topic_target(topic, "/config");
+        if (asprintf(out, "/v1/brokers/%s/config%s", encoded, query) < 0) *out = NULL;
+    } else if (asprintf(out, "/v1/cluster/config%s", query) < 0) {
+        *out = NULL;
     }
     return *out == NULL ? no_memory() : -1;
+}
+
+/* Whose configuration is meant; to be freed. who: for people. */
+static int target_of(const struct cli_args *args, const char *query, char **out, char *who, size_t who_bytes)
+{
+    const char *topic = cli_flag_value(args, "topic"), *broker = cli_flag_value(args, "broker");
+    const bool cluster = cli_flag_given(args, "cluster");
+    *out = NULL;
+    if ((topic != NULL) + (broker != NULL) + cluster != 1) {
+        char hint[64];
+        snprintf(hint, sizeof(hint), "ottla config %s --topic NAME", cli_args_command(args)->verb);
+        return cli_fail(CLI_USAGE, hint, "one of --topic, --broker and --cluster is wanted");
+    }
+    snprintf(who, who_bytes, "%s%s", topic != NULL ? topic : broker != NULL ? "broker " : "all brokers", broker != NULL && topic == NULL ? broker : "");
+    return cli_config_target(topic, broker, query, out);
 }
 
 static bool asked_for(const struct cli_args *args, const json_t *entry)
@@ -75,11 +93,11 @@ int cli_config_get_run(const struct cli_args *args)
     };
     struct cli_api api;
     json_t *body = NULL, *kept = NULL;
-    char *target = NULL, *text = NULL;
+    char *target = NULL, *text = NULL, who[300];
     size_t i;
     json_t *entry;
     int code = cli_api_open(args, &api);
-    if (code < 0) code = target_of(args, &target);
+    if (code < 0) code = target_of(args, "", &target, who, sizeof(who));
     if (code < 0) code = cli_api_call(&api, "GET", target, NULL, NULL, &body, &text);
     free(target);
     if (code >= 0) return code;
@@ -102,10 +120,9 @@ static int patch(const struct cli_args *args, json_t *changes, const char *done)
 {
     struct cli_api api;
     json_t *answer = NULL;
-    const char *topic = cli_flag_value(args, "topic");
-    char *target = NULL, *text = NULL;
-    int code = topic == NULL ? cli_fail(CLI_USAGE, "--topic NAME", "--topic is missing (broker keys are set in the configuration file)") : cli_api_open(args, &api);
-    if (code < 0 && (target = cli_topic_target(topic, "/config%s", cli_flag_given(args, "dry-run") ? "?validate_only=true" : "")) == NULL) code = no_memory();
+    char *target = NULL, *text = NULL, who[300];
+    int code = cli_api_open(args, &api);
+    if (code < 0) code = target_of(args, cli_flag_given(args, "dry-run") ? "?validate_only=true" : "", &target, who, sizeof(who));
     if (code < 0) code = cli_api_call(&api, "PATCH", target, changes, NULL, &answer, &text);
     free(target);
     json_decref(changes);
@@ -113,7 +130,7 @@ static int patch(const struct cli_args *args, json_t *changes, const char *done)
     const char *output = cli_flag_value(args, "output");
     if (code < 0 && output != NULL && strcmp(output, "json") == 0) return cli_print_body(text);
     free(text);
-    if (code < 0 && !cli_flag_given(args, "quiet")) printf("%s: %s\n", topic, cli_flag_given(args, "dry-run") ? "would be accepted" : done);
+    if (code < 0 && !cli_flag_given(args, "quiet")) printf("%s: %s\n", who, cli_flag_given(args, "dry-run") ? "would be accepted" : done);
     return code < 0 ? CLI_DONE : code;
 }
 

@@ -1,4 +1,4 @@
-/* `ottla log …`: what lies in the files of partitions, without a server. Only adopt writes. */
+/* `ottla log …`: what lies in the files of partitions, without a server. Only adopt and repair write. */
 #ifndef OT_CLI_LOG_FILES_H
 #define OT_CLI_LOG_FILES_H
 

@@ -49,7 +49,8 @@ static void markdown_command(const struct cli_command *command, const struct cli
         fputs("| `", to);
         if (flag->letter != 0) fprintf(to, "-%c, ", flag->letter);
         fprintf(to, "--%s", flag->name);
-        if (flag->value != NULL) fputc(' ', to), put_cell(flag->value, to);
+        if (flag->value != NULL && flag->value[0] != '[') fputc(' ', to);
+        if (flag->value != NULL) put_cell(flag->value, to);
         fputs("` | ", to);
         put_cell(flag->text, to);
         fputs(flag->repeat ? "; may be repeated |\n" : " |\n", to);
@@ -64,7 +65,9 @@ void cli_reference_markdown(const struct cli_command *table, const struct cli_fl
     fputs("# Command line\n\nWritten from the command table (`cli/commands.c`) by its test (`OTTLA_UPDATE_DOCS=1`); do not edit by hand.\n\n"
           "`ottla <noun> <verb> [names] [flags]`. Flags may come after names, `--` ends them. Data goes to stdout, everything else to stderr. `topic` and `config` speak the REST\n"
           "API (`--api`, `OTTLA_API`), `produce` and `consume` Kafka's protocol (`--bootstrap-server`, `OTTLA_BOOTSTRAP_SERVER`) with any Kafka-compatible cluster, `log` reads files\n"
-          "without a server. The first Ctrl-C ends cleanly, the second at once. No colours with `NO_COLOR` or `TERM=dumb`.\n\n| Exit | Meaning |\n|---|---|\n",
+          "without a server. The first Ctrl-C ends cleanly, the second at once. No colours with `NO_COLOR` or `TERM=dumb`.\n\n"
+          "`--profile NAME` takes both addresses from `~/.config/ottla/profiles.ini`: a section `[NAME]` with `api = …` and `bootstrap_server = …`. A flag is stronger, the environment weaker. Without\n"
+          "any of these `produce`, `consume` and `bench` ask the API at its usual place for the brokers. `--watch[=SECONDS]` shows a list again and again.\n\n| Exit | Meaning |\n|---|---|\n",
         to);
     for (size_t i = 0; i < OT_ARRAY_COUNT(exits); i++) fprintf(to, "| %s | %s |\n", exits[i][0], exits[i][1]);
     fputs("\n## Records on the terminal\n"
@@ -183,7 +186,7 @@ static void fish(const struct cli_command *table, const struct cli_flag *common,
         {
             fprintf(to, "complete -c ottla -n '%s' -l %s", condition, flag->name);
             if (flag->letter != 0) fprintf(to, " -s %c", flag->letter);
-            fputs(flag->value != NULL ? " -r -d " : " -d ", to);
+            fputs(flag->value != NULL && flag->value[0] != '[' ? " -r -d " : " -d ", to);
             put_fish_text(flag->text, to);
             fputc('\n', to);
         }
@@ -249,7 +252,8 @@ void cli_reference_man(const struct cli_command *table, const struct cli_flag *c
             if (flag->letter != 0) fprintf(to, "\\-%c, ", flag->letter);
             fputs("\\-\\-", to);
             put_roff(flag->name, to);
-            if (flag->value != NULL) fputc(' ', to), put_roff(flag->value, to);
+            if (flag->value != NULL && flag->value[0] != '[') fputc(' ', to);
+            if (flag->value != NULL) put_roff(flag->value, to);
             fputc('\n', to);
             put_roff(flag->text, to);
             fputc('\n', to);

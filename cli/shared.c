@@ -1,5 +1,7 @@
 #include "cli/shared.h"
 #include "base/util.h"
+#include "cli/api.h"
+#include "cli/profile.h"
 #include "cli/text.h"
 #include "cli/wait.h"
 #include <stdlib.h>
@@ -8,7 +10,8 @@
 #define BOOTSTRAP_DEFAULT "127.0.0.1:9092"
 
 const struct cli_flag cli_kafka_flags[] = {
-    {"bootstrap-server", 'b', "HOST:PORT,…", false, "brokers to begin with ($OTTLA_BOOTSTRAP_SERVER, else " BOOTSTRAP_DEFAULT ")"},
+    {"bootstrap-server", 'b', "HOST:PORT,…", false, "brokers to begin with ($OTTLA_BOOTSTRAP_SERVER, else what the API says, else " BOOTSTRAP_DEFAULT ")"},
+    {"profile", 0, "NAME", false, "the one of that name in ~/.config/ottla/profiles.ini"},
     {"timeout-ms", 0, "MS", false, "give up on an answer after this long (30000)"},
     {"quiet", 'q', NULL, false, "no progress and no summary"},
     {0},
@@ -44,13 +47,16 @@ int cli_flag_choice(const struct cli_args *args, const char *name, const char *c
 
 int cli_open_kafka(const struct cli_args *args, struct cli_kafka **out)
 {
+    static char profile[CLI_PROFILE_VALUE_BYTES], told[300];
     const char *bootstrap = cli_flag_value(args, "bootstrap-server");
     int64_t timeout_ms;
     *out = NULL;
     int code = cli_flag_number(args, "timeout-ms", 1, INT32_MAX, 30000, &timeout_ms);
     if (code >= 0) return code;
+    if ((code = cli_profile_value(args, "bootstrap_server", profile)) >= 0) return code;
+    if (bootstrap == NULL && profile[0] != 0) bootstrap = profile;
     if (bootstrap == NULL) bootstrap = getenv("OTTLA_BOOTSTRAP_SERVER");
-    if (bootstrap == NULL || bootstrap[0] == 0) bootstrap = BOOTSTRAP_DEFAULT;
+    if (bootstrap == NULL || bootstrap[0] == 0) bootstrap = cli_api_bootstrap(told, sizeof(told)) ? told : BOOTSTRAP_DEFAULT;
     if (cli_interrupt_install() != OT_OK) return cli_fail(CLI_FAILED, NULL, "no pipe");
     const enum ot_err err = cli_kafka_open(bootstrap, (int32_t)timeout_ms, out);
     if (err == OT_OK) return -1;

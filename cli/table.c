@@ -15,8 +15,15 @@ const struct cli_flag cli_output_flags[] = {
     {0},
 };
 
+static enum cli_colour colour_when;
+void cli_colour_when(enum cli_colour when)
+{
+    colour_when = when;
+}
+
 bool cli_colour_wanted(int fd)
 {
+    if (colour_when != CLI_COLOUR_AUTO) return colour_when == CLI_COLOUR_ALWAYS;
     const char *term = getenv("TERM"), *no = getenv("NO_COLOR");
     return isatty(fd) && (no == NULL || no[0] == 0) && (term == NULL || strcmp(term, "dumb") != 0);
 }

@@ -36,7 +36,9 @@ void cli_table_text(struct cli_table *table, const char *text);
 void cli_table_number(struct cli_table *table, int64_t number);
 /* Writes it and frees the cells. False: memory or the stream gave out. */
 bool cli_table_print(struct cli_table *table, FILE *to);
-bool cli_colour_wanted(int fd); /* a terminal, no NO_COLOR, not TERM=dumb */
+enum cli_colour { CLI_COLOUR_AUTO, CLI_COLOUR_ALWAYS, CLI_COLOUR_NEVER };
+void cli_colour_when(enum cli_colour when); /* of --color */
+bool cli_colour_wanted(int fd);             /* auto: a terminal, no NO_COLOR, not TERM=dumb */
 /* How many columns a UTF-8 text takes (every code point one). */
 size_t cli_text_columns(const char *text);
 

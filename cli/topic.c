@@ -11,10 +11,12 @@
 #include <string.h>
 
 const struct cli_flag cli_no_flags[] = {{0}};
+const struct cli_flag cli_watch_flags[] = {CLI_WATCH_FLAG, {0}};
 const struct cli_flag cli_topic_list_flags[] = {
     {"prefix", 0, "TEXT", false, "only names that begin so"},
     {"state", 0, "STATE", false, "only offline, under_min_isr, under_replicated or online ones"},
     {"internal", 0, NULL, false, "also the internal ones"},
+    CLI_WATCH_FLAG,
     {0},
 };
 const struct cli_flag cli_topic_create_flags[] = {
@@ -32,6 +34,7 @@ const struct cli_flag cli_topic_grow_flags[] = {
 };
 const struct cli_flag cli_topic_offsets_flags[] = {
     {"at", 0, "TIME", false, "earliest, latest, max_timestamp, epoch ms or 2026-05-01T00:00:00Z: the offset of that"},
+    CLI_WATCH_FLAG,
     {0},
 };
 const struct cli_flag cli_topic_trim_flags[] = {

@@ -1,0 +1,113 @@
+/* The server that runs: is it reached, what do its health checks say, do its clock and ours agree, do clients reach what they are told. */
+#include "base/util.h"
+#include "cli/doctor.h"
+#include "cli/kafka_client.h"
+#include "cli/shared.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SKEW_WARN_MS = 1000, SKEW_PROBLEM_MS = 60000, OFFENDERS_SHOWN = 3, KAFKA_MS = 3000 };
+
+static const char *advice_for(const char *check)
+{
+    static const struct { const char *check, *advice; } rows[] = {
+        {"no_offline_partitions", "bring back a broker that holds them; GET /v1/unclean-election says what another one would lose"},
+        {"no_under_min_isr", "acks=all is refused there: bring back replicas, or lower min.insync.replicas knowing what that means"},
+        {"no_under_replicated", "look at the brokers that are out of sync: ottla topic isr TOPIC"},
+        {"controller_active", "a majority of the coordinator's voters must run"},
+        {"disk_free", "delete topics or records, shorten retention, or add space"},
+        {"log_dirs_online", "the log of the server says which call failed; mend the disk and restart"},
+        {"no_stuck_transactions", "the producer is gone: GET /v1/producers names it; its transaction holds back read_committed readers"},
+    };
+    for (size_t i = 0; i < OT_ARRAY_COUNT(rows); i++)
+        if (strcmp(rows[i].check, check) == 0) return rows[i].advice;
+    return NULL;
+}
+
+/* "orders-0, orders-2 and 4 more" */
+static void name_offenders(const json_t *check, char *out, size_t out_bytes)
+{
+    size_t i, used = 0;
+    const json_t *one;
+    const int64_t count = cli_json_number(check, "count", 0);
+    out[0] = 0;
+    json_array_foreach(json_object_get(check, "offenders"), i, one)
+    {
+        if (i == OFFENDERS_SHOWN || used >= out_bytes) break;
+        const char *topic = cli_json_text(one, "topic", NULL), *dir = cli_json_text(one, "log_dir", NULL);
+        const int more = topic != NULL ? snprintf(out + used, out_bytes - used, "%s%s-%" PRId64, i > 0 ? ", " : "", topic, cli_json_number(one, "partition", 0))
+                                       : snprintf(out + used, out_bytes - used, "%s%s", i > 0 ? ", " : "", dir != NULL ? dir : "?");
+        used += more > 0 ? (size_t)more : 0;
+    }
+    if (count > OFFENDERS_SHOWN && used < out_bytes) snprintf(out + used, out_bytes - used, " and %" PRId64 " more", count - OFFENDERS_SHOWN);
+}
+
+static void health(struct cli_doctor *doctor, struct cli_api *api)
+{
+    json_t *body = NULL;
+    size_t i;
+    const json_t *check;
+    if (cli_api_call(api, "GET", "/v1/cluster/health", NULL, NULL, &body, NULL) >= 0) {
+        cli_doctor_tell(doctor, CLI_FINDING_PROBLEM, "health", "its log says more", "the server does not tell its health");
+        return;
+    }
+    const bool failing = strcmp(cli_json_text(body, "status", ""), "failing") == 0;
+    json_array_foreach(json_object_get(body, "checks"), i, check)
+    {
+        char offenders[400];
+        const char *name = cli_json_text(check, "name", "?");
+        name_offenders(check, offenders, sizeof(offenders));
+        if (json_is_true(json_object_get(check, "ok"))) cli_doctor_tell(doctor, CLI_FINDING_OK, "health", NULL, "%s", name);
+        else cli_doctor_tell(doctor, failing ? CLI_FINDING_PROBLEM : CLI_FINDING_WARNING, "health", advice_for(name), "%s: %s, since %s", name, offenders[0] != 0 ? offenders : "not so",
+            cli_json_text(check, "since", "?"));
+    }
+    json_decref(body);
+}
+
+/* Half of the way there and back is forgiven. */
+static void skew(struct cli_doctor *doctor, struct cli_api *api)
+{
+    json_t *body = NULL;
+    int64_t server_ms;
+    const int64_t before_ms = ot_clock_wall_ms();
+    if (cli_api_call(api, "GET", "/v1/metrics", NULL, NULL, &body, NULL) >= 0) return;
+    const int64_t after_ms = ot_clock_wall_ms();
+    if (ot_time_parse(cli_json_text(body, "at", ""), &server_ms)) {
+        const int64_t apart_ms = server_ms < before_ms ? before_ms - server_ms : server_ms > after_ms ? server_ms - after_ms : 0;
+        const enum cli_finding kind = apart_ms >= SKEW_PROBLEM_MS ? CLI_FINDING_PROBLEM : apart_ms >= SKEW_WARN_MS ? CLI_FINDING_WARNING : CLI_FINDING_OK;
+        cli_doctor_tell(doctor, kind, "clock skew", kind == CLI_FINDING_OK ? NULL : "synchronise both clocks: producers' times decide about retention", "%" PRId64 " ms between the server's clock and this one's", apart_ms);
+    }
+    json_decref(body);
+}
+
+static void kafka(struct cli_doctor *doctor)
+{
+    char bootstrap[300];
+    struct cli_kafka *client = NULL;
+    if (!cli_api_bootstrap(bootstrap, sizeof(bootstrap))) return;
+    const enum ot_err err = cli_kafka_open(bootstrap, KAFKA_MS, &client);
+    if (err == OT_OK) cli_doctor_tell(doctor, CLI_FINDING_OK, "kafka", NULL, "%s answers", bootstrap);
+    else cli_doctor_tell(doctor, CLI_FINDING_PROBLEM, "kafka", "is advertised.listeners what clients reach from here? Does a firewall stand between?", "clients are told %s, and that does not answer from here: %s",
+        bootstrap, client == NULL ? ot_err_text(err) : cli_kafka_why(client));
+    cli_kafka_close(client);
+}
+
+void cli_doctor_server(struct cli_doctor *doctor)
+{
+    struct cli_api api;
+    json_t *body = NULL;
+    if (cli_api_open(doctor->args, &api) >= 0) {
+        cli_doctor_tell(doctor, CLI_FINDING_PROBLEM, "api", "--api http://HOST:PORT", "the address of the API is wrong");
+        return;
+    }
+    if (cli_api_call(&api, "GET", "/v1/version", NULL, NULL, &body, NULL) >= 0) {
+        cli_doctor_tell(doctor, CLI_FINDING_PROBLEM, "api", "ottla server, or name its API with --api; --local leaves it out", "no server answers at %s", api.url);
+        return;
+    }
+    cli_doctor_tell(doctor, CLI_FINDING_OK, "api", NULL, "%s answers, version %s", api.url, cli_json_text(body, "version", "?"));
+    json_decref(body);
+    health(doctor, &api);
+    skew(doctor, &api);
+    kafka(doctor);
+}

@@ -1,0 +1,237 @@
+"""The command line's tools for operators: configuration explained and compared, logs checked and repaired, the bench, the doctor, profiles, watching."""
+import os
+import re
+import signal
+import socket
+import subprocess
+
+from cli_test import ALL, environment, ottla
+from harness import BINARY, free_ports
+
+
+# ---- configuration
+
+def test_settings_of_the_cluster_and_of_brokers(broker, topic):
+    try:
+        assert ottla(broker, "config", "set", "--cluster", "log.retention.ms=7654321").out == b"all brokers: set\n"
+        assert ottla(broker, "config", "get", "--cluster", "--no-headers").lines == ["log.retention.ms  7654321  cluster_default"]
+        assert "7654321" in ottla(broker, "config", "get", "--topic", topic, "retention.ms").out.decode()
+    finally:
+        ottla(broker, "config", "unset", "--cluster", "log.retention.ms")
+    assert ottla(broker, "config", "set", "--broker", 1, "ottla.log.level=debug", "-n").out == b"broker 1: would be accepted\n"
+    assert "one of --topic, --broker and --cluster" in ottla(broker, "config", "set", "a=b", status=2).err
+    assert "one of --topic, --broker and --cluster" in ottla(broker, "config", "get", "--topic", topic, "--cluster", status=2).err
+
+
+def test_a_key_is_explained(broker, topic):
+    ottla(broker, "config", "set", "--topic", topic, "retention.ms=5000")
+    text = ottla(broker, "config", "explain", "retention.ms", "--topic", topic).out.decode()
+    assert f"now       5000 for topic {topic}, from topic" in text and "hides     log.retention.ms=604800000, from built_in" in text
+    text = ottla(broker, "config", "explain", "listeners").out.decode()
+    assert "from flag --set" in text and "with a restart" in text
+    assert "another way to set log.retention.ms" in ottla(broker, "config", "explain", "log.retention.hours").out.decode()
+    assert "none here" in ottla(broker, "config", "explain", "num.network.threads").out.decode()
+    assert "try: ottla config explain retention.ms" in ottla(broker, "config", "explain", "retentoin.ms", status=3).err
+
+
+def test_configurations_are_compared(broker, topic, name):
+    ottla(broker, "topic", "create", name + "-b", "--config", "retention.ms=1234", "--config", "segment.bytes=2097152")
+    ottla(broker, "config", "set", "--topic", topic, "retention.ms=5000")
+    rows = ottla(broker, "config", "diff", "--topic", topic, "--topic", name + "-b", "-o", "json").json["items"]
+    assert {(r["name"], r["left"], r["right"]) for r in rows} == {("retention.ms", "5000", "1234"), ("segment.bytes", "1073741824", "2097152")}
+    rows = ottla(broker, "config", "diff", "--topic", topic, "-o", "json").json["items"]
+    assert [(r["name"], r["left"], r["right"]) for r in rows] == [("retention.ms", "5000", "604800000")]
+    assert {"listeners", "log.dirs"} <= {r["name"] for r in ottla(broker, "config", "diff", "--broker", 1, "-o", "json").json["items"]}
+    ottla(broker, "config", "diff", status=2)
+    ottla(broker, "config", "diff", "--topic", topic, "--broker", 1, status=2)
+
+
+def test_a_file_of_kafka_is_judged_key_by_key(tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text("broker.id=3\nprocess.roles=broker,controller\nlog.dirs=/tmp/kraft\nlog.retention.hours = 168\n"
+                    "log.retention.check.interval.ms=soon\nlog.retentin.bytes=3\nssl.keystore.password=secret\n")
+    ran = ottla(None, "config", "import", file, "--all", "-o", "json", status=8)
+    verdicts = {r["key"]: r["verdict"] for r in ran.json["items"]}
+    assert verdicts["broker.id"] == verdicts["log.dirs"] == verdicts["log.retention.hours"] == "applies"
+    assert verdicts["process.roles"] == "ignored" and verdicts["log.retention.check.interval.ms"] == "refused" and verdicts["log.retentin.bytes"] == "unknown"
+    assert "log.retention.bytes" in next(r["note"] for r in ran.json["items"] if r["key"] == "log.retentin.bytes")
+    assert b"secret" not in ran.out and ran.json["stops"] == 2
+    file.write_text("log.dirs=/tmp/x\nprocess.roles=broker\n")
+    assert [line.split()[1] for line in ottla(None, "config", "import", file, "--no-headers").lines] == ["process.roles"]
+    ottla(None, "config", "import", tmp_path / "nosuch", status=3)
+    file.write_bytes(b"a=\\u00zz\n")
+    ottla(None, "config", "import", file, status=8)
+
+
+# ---- where to speak to, and how
+
+def profile_environment(tmp_path, text):
+    home = tmp_path / "home"
+    (home / ".config" / "ottla").mkdir(parents=True)
+    (home / ".config" / "ottla" / "profiles.ini").write_text(text)
+    env = {k: v for k, v in os.environ.items() if not k.startswith("OTTLA_") and k != "XDG_CONFIG_HOME"}
+    return {**env, "HOME": str(home)}
+
+
+def test_a_profile_names_the_place(broker, topic, tmp_path):
+    env = profile_environment(tmp_path, f"[here]\napi = {broker.rest}\nbootstrap_server = {broker.bootstrap}\n[nowhere]\napi = http://127.0.0.1:1\n")
+
+    def run(*words, data=b""):
+        return subprocess.run([str(BINARY), *words], env=env, input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30)
+    assert topic.encode() in run("topic", "list", "-o", "name", "--profile", "here").stdout
+    assert run("produce", topic, "--profile", "here", "-q", data=b"by profile\n").returncode == 0
+    assert run("consume", topic, *ALL, "--profile", "here").stdout == b"by profile\n"
+    assert run("topic", "list", "--profile", "nowhere").returncode == 6
+    assert topic.encode() in run("topic", "list", "-o", "name", "--profile", "nowhere", "--api", broker.rest).stdout
+    wrong = run("topic", "list", "--profile", "her")
+    assert wrong.returncode == 2 and b"try: --profile here" in wrong.stderr
+
+
+def test_brokers_are_asked_from_the_api(broker, topic):
+    """Without -b and without its variable, what the API says is taken."""
+    env = environment(broker)
+    del env["OTTLA_BOOTSTRAP_SERVER"]
+    assert subprocess.run([str(BINARY), "produce", topic, "-q"], env=env, input=b"found\n", timeout=30, check=False).returncode == 0
+    assert ottla(broker, "consume", topic, *ALL).lines == ["found"]
+
+
+def test_watching_goes_on_until_ctrl_c(broker, topic):
+    process = subprocess.Popen([str(BINARY), "topic", "list", "-o", "name", "--prefix", topic, "--watch=0.2"], env=environment(broker), stdout=subprocess.PIPE)
+    try:
+        seen = [process.stdout.readline() for _ in range(5)]
+        assert seen == [topic.encode() + b"\n", b"\n"] * 2 + [topic.encode() + b"\n"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+    finally:
+        process.kill()
+        process.stdout.close()
+        process.wait()
+    assert "--watch" in ottla(broker, "topic", "list", "--watch=soon", status=2).err
+
+
+def test_colour_is_a_choice(broker, topic):
+    assert b"\x1b[32monline\x1b[0m" in ottla(broker, "topic", "list", "--color", "always").out
+    assert b"\x1b" not in ottla(broker, "topic", "list").out and b"\x1b" not in ottla(broker, "topic", "list", "--color", "never").out
+    ottla(broker, "topic", "list", "--color", "sometimes", status=2)
+
+
+# ---- logs
+
+def damage(log):
+    with open(log, "r+b") as file:
+        file.seek(log.stat().st_size // 2)
+        byte = file.read(1)
+        file.seek(-1, 1)
+        file.write(bytes([byte[0] ^ 1]))
+
+
+def test_logs_are_verified_while_they_are_served(own_broker, name):
+    broker = own_broker()
+    ottla(broker, "topic", "create", name)
+    for _ in range(3):
+        ottla(broker, "produce", name, data="x" * 50 + "\n" * 200)
+    ran = ottla(broker, "topic", "verify", name)
+    assert re.fullmatch(rf"{name}: 1 partitions, .* read, 0 faults", ran.lines[-1])
+    damage(next((broker.data / f"{name}-0").glob("*.log")))
+    ran = ottla(broker, "topic", "verify", name, status=8)
+    assert "bad batch at position" in ran.lines[0] and "try: stop the server" in ran.err
+    assert ottla(broker, "topic", "verify", name, "-o", "json", status=8).json["result"]["faults"] >= 1
+    ottla(broker, "topic", "verify", "nosuch", status=3)
+
+
+def test_a_damaged_log_is_repaired_and_served_again(own_broker, name):
+    broker = own_broker()
+    ottla(broker, "topic", "create", name)
+    for i in range(40):
+        ottla(broker, "produce", name, data=f"line {i}\n" * 50)
+    folder = broker.data / f"{name}-0"
+    assert "stop it first" in ottla(broker, "log", "repair", folder, status=4).err
+    broker.stop()
+    assert "nothing is wrong" in ottla(None, "log", "repair", folder).out.decode()
+    index, log = next(folder.glob("*.index")), next(folder.glob("*.log"))
+    index.write_bytes(index.read_bytes()[:-3] if index.stat().st_size > 3 else b"abc")
+    ottla(None, "log", "repair", folder, "--dry-run", status=8)
+    assert "nothing is wrong" in ottla(None, "log", "repair", folder).lines[-1]      # no record goes: nobody is asked
+    damage(log)
+    before = log.read_bytes()
+    ran = ottla(None, "log", "repair", folder, status=2)
+    assert "Nothing was done" in ran.err and log.read_bytes() == before
+    ran = ottla(None, "log", "repair", folder, "--yes")
+    assert "cut off from offset" in ran.out.decode() and ran.lines[-1].strip() == "nothing is wrong" and list(folder.glob("*.cut"))
+    ottla(None, "log", "verify", folder)
+    broker.start()
+    left = ottla(broker, "consume", name, *ALL).lines
+    whole = [f"line {i}" for i in range(40) for _ in range(50)]
+    assert left == whole[:len(left)] and 0 < len(left) < 2000
+    ottla(broker, "produce", name, data="after\n")
+    assert ottla(broker, "consume", name, *ALL).lines == left + ["after"]
+    ottla(None, "log", "repair", broker.data, status=2)
+    ottla(None, "log", "repair", broker.data / "nosuch-0", status=3)
+
+
+# ---- bench
+
+def test_the_bench_measures_and_can_be_repeated(broker, name):
+    run = ottla(broker, "bench", "produce", name, "--records", 5000, "--record-bytes", 200, "-z", "lz4", "-o", "json").json
+    assert run["records"] == 5000 and run["bytes"] == 1000000 and 0 < run["latency_ms"]["p50"] <= run["latency_ms"]["p99"] <= run["latency_ms"]["max"]
+    assert run["records_per_second"] > 0 and run["command"].startswith(f"ottla bench produce {name} --records 5000 --record-bytes 200")
+    again = ottla(broker, *run["command"].split()[1:], "-o", "json").json
+    assert again["records"] == 5000 and again["command"] == run["command"]
+    values = ottla(broker, "consume", name, *ALL, "--format", "%v\n").out
+    assert values[:len(values) // 2] == values[len(values) // 2:]          # the same seed, the same payload
+    read = ottla(broker, "bench", "consume", name, "-o", "json").json
+    assert read["records"] == 10000 and read["bytes"] == 2000000
+    assert ottla(broker, "bench", "consume", name, "--records", 10, "-o", "json").json["records"] == 10
+
+
+def test_the_bench_keeps_to_a_rate(broker, name):
+    run = ottla(broker, "bench", "produce", name, "--seconds", 1, "--rate", 1000, "-o", "json").json
+    assert run["records"] <= 1100 and "--rate 1000" in run["command"]
+    late = ottla(broker, "bench", "latency", name, "--records", 50, "--rate", 500, "-o", "json").json
+    assert late["records"] == 50 == late["latency_ms"]["count"] and late["latency_ms"]["p50"] > 0
+    text = ottla(broker, "bench", "latency", name, "--records", 5).lines
+    assert text[1].startswith("latency of a record, until it was read, ms:  p50 ") and text[2].startswith("again: ottla bench latency ")
+
+
+def test_the_bench_says_what_is_wrong(broker):
+    assert "no topic" in ottla(broker, "bench", "consume", "nosuch", status=3).err
+    ottla(broker, "bench", "produce", "--rate", "0", status=2)
+    ottla(None, "bench", "produce", "-b", "127.0.0.1:1", status=6)
+
+
+# ---- doctor
+
+def findings(ran):
+    return {(f["check"], f["state"]): f for f in ran.json["items"]}
+
+
+def test_the_doctor_finds_a_sound_server_sound(broker):
+    ran = ottla(broker, "doctor", "--set", f"listeners=PLAINTEXT://127.0.0.1:{broker.port}", "-o", "json", status=None)
+    found = findings(ran)
+    assert found["api", "ok"] and found["kafka", "ok"] and found["health", "ok"] and found["clock skew", "ok"]
+    ports = [f["finding"] for f in ran.json["items"] if f["check"] == "port"]
+    assert any(re.fullmatch(rf"listeners: {broker.port} is held by ottla \(pid \d+\)", p) for p in ports), ports
+    assert ran.json["problems"] == sum(f["state"] == "problem" for f in ran.json["items"])
+
+
+def test_the_doctor_finds_traps_before_a_start(tmp_path):
+    config = tmp_path / "server.properties"
+    ports = free_ports(4)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", ports[0]))
+        taken.listen(1)
+        config.write_text(f"log.dirs={tmp_path}/data\nmin.insync.replicas=3\ndefault.replication.factor=2\nlog.retention.ms=168\nottla.disk.free.refuse.bytes=9000000000000000000\n"
+                          f"listeners=PLAINTEXT://127.0.0.1:{ports[0]}\nadvertised.listeners=PLAINTEXT://0.0.0.0:9092\nrest.listeners=http://127.0.0.1:{ports[1]}\n"
+                          f"grpc.listeners=127.0.0.1:{ports[2]}\npeer.listeners=127.0.0.1:{ports[3]}\n")
+        ran = ottla(None, "doctor", "--local", "--problems", "--config", config, "-o", "json", status=8)
+    text = "\n".join(f["finding"] for f in ran.json["items"])
+    for words in ("acks=all is refused for every new topic", "records are kept for 168 ms", "produce is refused below", f"{ports[0]} is held by python", "clients cannot connect to that"):
+        assert words in text, (words, text)
+    assert all(f["advice"] for f in ran.json["items"] if f["state"] == "problem") and not any(f["state"] in ("ok", "note") for f in ran.json["items"])
+    config.write_text("log.dirs=/x\nnosuch.key=1\n")
+    assert findings(ottla(None, "doctor", "--local", "--config", config, "-o", "json", status=8))["configuration", "problem"]
+
+
+def test_the_doctor_misses_a_server(tmp_path):
+    ran = ottla(None, "doctor", "--api", "http://127.0.0.1:1", "--data", tmp_path, status=8)
+    assert re.search(r"problem +api +no server answers at http://127.0.0.1:1", ran.out.decode())
