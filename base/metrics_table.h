@@ -73,6 +73,13 @@
     X(disk_total_bytes,                          GAUGE,     BYTES,   "log_dir",              "size of the file system of a log directory") \
     X(disk_free_bytes,                           GAUGE,     BYTES,   "log_dir",              "bytes free there for this user") \
     X(log_dir_offline,                           GAUGE,     NONE,    "log_dir",              "1 for a log directory that failed") \
+    X(groups,                                    GAUGE,     NONE,    "type",                 "groups coordinated here") \
+    X(group_members,                             GAUGE,     NONE,    "",                     "members of those groups") \
+    X(groups_rebalancing,                        GAUGE,     NONE,    "",                     "groups between two assignments") \
+    X(group_offsets,                             GAUGE,     NONE,    "",                     "committed offsets kept for those groups") \
+    X(group_rebalances_total,                    COUNTER,   NONE,    "",                     "rebalances that came to an end") \
+    X(group_members_expired_total,               COUNTER,   NONE,    "",                     "members removed since nothing was heard of them in time") \
+    X(group_offsets_expired_total,               COUNTER,   NONE,    "",                     "committed offsets dropped by offsets.retention.minutes") \
     X(producer_ids,                              GAUGE,     NONE,    "",                     "producer ids with state here") \
     X(memory_limit_bytes,                        GAUGE,     BYTES,   "",                     "the memory budget") \
     X(memory_pool_used_bytes,                    GAUGE,     BYTES,   "pool",                 "bytes in use of a pool of the budget") \

@@ -3,6 +3,7 @@
 #include "broker/room.h"
 
 #include "base/log.h"
+#include "broker/groups.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,6 +163,16 @@ static bool delta_configs(struct applying *a, struct ot_blob delta)
     return defaults;
 }
 
+/* Committed offsets of a topic go with it. Its name is known as long as it is in the registry. */
+static void forget_offsets(struct broker *broker, const struct ot_uuid *topic_id)
+{
+    struct broker_partition *partition = NULL;
+    for (int32_t i = 0, count = 0; partition == NULL && broker_topic_known(broker, (struct ot_str){ .null = true }, topic_id, &count) && i < count; i++)
+        partition = broker_partition_find_id(broker, topic_id, i);
+    if (partition != NULL) broker_groups_topic_gone(broker, ot_str_of(partition->topic->name), topic_id);
+    broker_partition_put(partition);
+}
+
 static void delta_topics(struct applying *a, struct ot_blob delta, bool configs_too)
 {
     struct ot_reader in = ot_reader_over(delta.data, delta.bytes);
@@ -174,6 +185,7 @@ static void delta_topics(struct applying *a, struct ot_blob delta, bool configs_
             continue;
         }
         if (key.table == COORD_TABLE_TOPIC && row.removed) {
+            forget_offsets(a->broker, &key.topic_id);
             broker_topic_remove(a->broker, &key.topic_id);
         } else if (key.table == COORD_TABLE_PARTITION && !row.removed
             && coord_partition_get(a->value, &key.topic_id, key.index, &partition) == OT_OK) {

@@ -255,6 +255,7 @@ static enum ot_err open_partitions(struct broker *broker)
     broker_coordinator_run(broker->setup.coord_exec, run_sweep, broker);
     enum ot_err err = broker_core_init(&broker->core, &broker->setup, broker->core.store, broker->node_id);
     broker->has_core = err == OT_OK;
+    broker_groups_init(broker);
     if (err == OT_OK) {
         err = broker_shards_init(broker);
     }

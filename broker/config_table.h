@@ -100,6 +100,13 @@
     X(transaction_state_log_min_isr, "transaction.state.log.min.isr", INT, "2", 1, INT32_MAX, NULL, RESTART, NULL, "min.insync.replicas of __transaction_state when it is made") \
     X(transaction_state_log_segment_bytes, "transaction.state.log.segment.bytes", INT, "104857600", 1, INT32_MAX, NULL, RESTART, NULL, "segment.bytes of __transaction_state when it is made") \
     X(ottla_transaction_version, "ottla.transaction.version", INT, "2", 0, 2, NULL, CLUSTER_WIDE, NULL, "final level of the feature transaction.version; UpdateFeatures sets it. Below 2 clients use the protocol before KIP-890") \
+    X(offset_metadata_max_bytes, "offset.metadata.max.bytes", INT, "4096", 0, INT32_MAX, NULL, RESTART, NULL, "largest text that a commit may carry") \
+    X(offsets_retention_minutes, "offsets.retention.minutes", INT, "10080", 1, INT32_MAX, NULL, RESTART, NULL, "how long offsets outlive the last member of their group, or the last commit without one") \
+    X(offsets_retention_check_interval_ms, "offsets.retention.check.interval.ms", LONG, "600000", 1, INT64_MAX / 2000, NULL, RESTART, NULL, "how often expired offsets are looked for") \
+    X(group_initial_rebalance_delay_ms, "group.initial.rebalance.delay.ms", INT, "3000", 0, INT32_MAX, NULL, RESTART, NULL, "how long an empty group waits for more members after the first") \
+    X(group_min_session_timeout_ms, "group.min.session.timeout.ms", INT, "6000", 1, INT32_MAX, NULL, RESTART, NULL, "shortest session timeout that a member may ask for") \
+    X(group_max_session_timeout_ms, "group.max.session.timeout.ms", INT, "1800000", 1, INT32_MAX, NULL, RESTART, NULL, "longest session timeout that a member may ask for") \
+    X(group_max_size, "group.max.size", INT, "2147483647", 1, INT32_MAX, NULL, RESTART, NULL, "members of one classic group") \
     X(group_coordinator_threads, "group.coordinator.threads", INT, "4", 1, 16, NULL, RESTART, NULL, "threads for groups and transactions; at most one per core is started") \
     X(rest_max_request_bytes, "rest.max.request.bytes", INT, "8388608", 1024, INT32_MAX, NULL, RESTART, NULL, "largest REST body") \
     X(rest_require_if_match, "rest.require.if.match", BOOL, "false", 0, 0, NULL, CLUSTER_WIDE, NULL, "refuse changes of topics and configs without If-Match (428)") \

@@ -3,6 +3,7 @@
 #define OT_BROKER_ROOM_H
 
 #include "broker/coordinator.h"
+#include "base/mem.h"
 #include "broker/core.h"
 #include "broker/shard_inner.h"
 #include "broker/telemetry.h"
@@ -56,6 +57,12 @@ struct broker_auto { pthread_mutex_t mutex; struct ot_map names; };    /* being 
 
 /* Of all machines together (txn.c). */
 struct broker_txn_totals { _Atomic int64_t open, late; struct ot_series *committed, *aborted, *timed_out, *fenced; };
+/* ---- groups: totals over all shards */
+struct broker_groups {
+    struct ot_mem_pool own_pool, *pool;        /* own_pool: when the setup brings none */
+    _Atomic int64_t groups[4], members, offsets, rebalancing;
+    _Atomic uint64_t rebalances, expired_offsets, expired_members;
+};
 
 enum broker_stage { BROKER_STARTING, BROKER_SERVING, BROKER_STOPPING, BROKER_HALTED };
 struct broker {
@@ -69,6 +76,7 @@ struct broker {
     struct broker_jobs jobs;
     struct broker_txn_totals txns;
     struct broker_shards shards;
+    struct broker_groups groups;
     _Atomic int stage;
     _Atomic(const char *) halted_text;
     int32_t node_id, term;
@@ -102,6 +110,13 @@ OT_MUST_CHECK enum ot_err broker_identity_check(struct broker *broker, const str
 OT_MUST_CHECK enum ot_err broker_identity_write(struct broker *broker, const struct broker_identity *identity);
 /* Folders of topics that are gone from the committed state for good. */
 void broker_identity_sweep(struct broker *broker, const struct coord_value *value);
+
+/* groups.c, groups_metrics.c */
+extern const struct broker_shard_kind broker_groups_kind;
+void broker_groups_init(struct broker *broker);
+/* What a shard had changed from one to the other: the totals follow. */
+struct group_set_counts;
+void broker_groups_count(struct broker *broker, const struct group_set_counts *before, const struct group_set_counts *now);
 
 #define BROKER_META_FOLDER "__ottla_meta"
 

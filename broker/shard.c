@@ -31,6 +31,25 @@ int32_t broker_shard_of(struct broker *broker, enum broker_shard_kind_id kind, s
     return count == 0 ? -1 : ot_coordinator_partition(key, count);
 }
 
+bool broker_shard_served(struct broker *broker, enum broker_shard_kind_id kind) { return broker->shards.kinds[kind].kind != NULL; }
+
+int32_t broker_shard_leader(struct broker *broker, enum broker_shard_kind_id kind, struct ot_str key)
+{
+    struct broker_view_topic topic;
+    struct broker_view_partition partition;
+    struct ot_arena arena;
+    uint8_t first[1024];
+    int32_t leader = -1;
+    if (!broker_shard_served(broker, kind)) return -1;
+    ot_arena_init_with(&arena, first, sizeof first, 64u << 10);
+    const struct broker_view *view = broker_view_take(broker);
+    if (broker_view_topic(view, ot_str_of(broker->shards.kinds[kind].kind->topic), &topic)
+        && broker_view_partition(view, &topic.id, ot_coordinator_partition(key, topic.partition_count), &arena, &partition)) leader = partition.leader;
+    broker_view_give(view);
+    ot_arena_free(&arena);
+    return leader;
+}
+
 /* ---- ops */
 
 static enum ot_err refusal(const struct broker_shard *shard)
@@ -142,7 +161,7 @@ static void closed(struct broker_shard *shard)
 
 static void fail_now(struct broker_shard *shard, enum ot_err why)
 {
-    ot_log(why == OT_ERR_NOT_COORDINATOR ? OT_LOG_INFO : OT_LOG_WARN, "shard", "closed", "topic=%s partition=%d error=%s", shard->kind->topic, shard->partition,
+    if (!atomic_load(&shard->all->stopping)) ot_log(why == OT_ERR_NOT_COORDINATOR ? OT_LOG_INFO : OT_LOG_WARN, "shard", "closed", "topic=%s partition=%d error=%s", shard->kind->topic, shard->partition,
         ot_err_name(why));
     stage_set(shard, BROKER_SHARD_FAILING);
     shard->fail_asked = false;

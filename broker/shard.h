@@ -59,6 +59,10 @@ void broker_shard_run(struct broker *broker, enum broker_shard_kind_id kind, int
 int32_t broker_shard_of(struct broker *broker, enum broker_shard_kind_id kind, struct ot_str key);
 int32_t broker_shard_count(struct broker *broker, enum broker_shard_kind_id kind);     /* 0: no topic yet */
 
+bool broker_shard_served(struct broker *broker, enum broker_shard_kind_id kind);        /* is there such a kind at all? */
+/* The broker that leads the partition of this key, -1: none does, or there is no topic. */
+int32_t broker_shard_leader(struct broker *broker, enum broker_shard_kind_id kind, struct ot_str key);
+
 /* Is the topic there? It is made if not. done on home, never before this returns: OK, or COORDINATOR_NOT_AVAILABLE (text says why). */
 struct broker_shard_topic {
     struct broker_call call;

@@ -154,6 +154,7 @@ static enum ot_err start_broker(struct house *house)
         .cleaner_exec = house->cleaner_pool == NULL ? NULL : ot_exec_pool_exec(house->cleaner_pool),
         .cleaner_threads = house->cleaner_threads,
         .cleaner_memory = &house->budget.pools[OT_MEM_cleaning],
+        .groups_pool = &house->budget.pools[OT_MEM_groups],
         .metrics = house->metrics,
         .decode_pool = ot_mem_pool_buffers(&house->budget.pools[OT_MEM_decoding]),
         .listeners = house->listeners,

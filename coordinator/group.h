@@ -93,6 +93,7 @@ struct group_ask {                             /* the asker's memory until it is
     const char *text;                          /* static words beyond the error's own, or NULL */
     /* the machine's own */
     struct group *held;                        /* who holds it until something happens; NULL: nobody */
+    int64_t order;                             /* of a transactional commit's first record */
 };
 
 struct group_record { struct group_record *next; struct ot_blob key, value; };         /* value null: tombstone */

@@ -40,6 +40,11 @@ struct group_ops {
     enum ot_err (*evict)(struct group *group, const struct group_ask *ask);    /* UNKNOWN_MEMBER_ID */
     void (*loaded)(struct group *group);               /* after the replay: arm timers */
     void (*tombstones)(struct group *group);           /* emits them for all records of the type */
+    /* The classic protocol's asks for a group that is not classic, when members of both are in it; NULL: there are none. */
+    void (*join)(struct group *group, struct group_ask *ask);
+    void (*sync)(struct group *group, struct group_ask *ask);
+    void (*heartbeat)(struct group *group, struct group_ask *ask);
+    void (*leave)(struct group *group, struct group_ask *ask);
     void (*forget)(struct group *group, struct group_ask *ask);        /* let go of an ask that it holds; the member stays */
     void (*close)(struct group *group, enum ot_err why);       /* answers every ask it holds */
     void (*free)(struct group *group);                 /* body; timers were in use: cancel them */
@@ -127,7 +132,7 @@ enum ot_err group_classic_replay(struct group_set *set, const struct group_set_r
 bool group_classic_begin(struct group *group);          /* an empty classic body: also of groups that are only offsets. false: no memory */
 /* group_view.c */
 void group_view_ask(struct group_set *set, struct group_ask *ask);
-/* consumer_group.c; until it is there: group_consumer_absent.c */
+/* consumer_group.c; until it is there group_consumer_absent.c */
 void group_consumer_ask(struct group_set *set, struct group_ask *ask);
 /* Record types 3 to 8 and 16. OT_ERR_NOT_FOUND: not one of its types. */
 enum ot_err group_consumer_replay(struct group_set *set, const struct group_set_record *record, int16_t type, struct ot_arena *arena);

@@ -12,12 +12,14 @@
 #include "base/wire/create_partitions_request.h"
 #include "base/wire/create_topics_request.h"
 #include "base/wire/delete_acls_request.h"
+#include "base/wire/delete_groups_request.h"
 #include "base/wire/delete_records_request.h"
 #include "base/wire/delete_topics_request.h"
 #include "base/wire/describe_acls_request.h"
 #include "base/wire/describe_client_quotas_request.h"
 #include "base/wire/describe_cluster_request.h"
 #include "base/wire/describe_configs_request.h"
+#include "base/wire/describe_groups_request.h"
 #include "base/wire/describe_log_dirs_request.h"
 #include "base/wire/describe_producers_request.h"
 #include "base/wire/describe_quorum_request.h"
@@ -29,18 +31,26 @@
 #include "base/wire/fetch_request.h"
 #include "base/wire/find_coordinator_request.h"
 #include "base/wire/get_telemetry_subscriptions_request.h"
+#include "base/wire/heartbeat_request.h"
 #include "base/wire/incremental_alter_configs_request.h"
 #include "base/wire/init_producer_id_request.h"
+#include "base/wire/join_group_request.h"
+#include "base/wire/leave_group_request.h"
 #include "base/wire/list_config_resources_request.h"
+#include "base/wire/list_groups_request.h"
 #include "base/wire/list_offsets_request.h"
 #include "base/wire/list_partition_reassignments_request.h"
 #include "base/wire/list_transactions_request.h"
 #include "base/wire/metadata_request.h"
+#include "base/wire/offset_commit_request.h"
+#include "base/wire/offset_delete_request.h"
+#include "base/wire/offset_fetch_request.h"
 #include "base/wire/offset_for_leader_epoch_request.h"
 #include "base/wire/produce_request.h"
 #include "base/wire/push_telemetry_request.h"
 #include "base/wire/sasl_authenticate_request.h"
 #include "base/wire/sasl_handshake_request.h"
+#include "base/wire/sync_group_request.h"
 #include "base/wire/update_features_request.h"
 #include "base/wire/write_txn_markers_request.h"
 
@@ -51,7 +61,15 @@ const struct rpc_api rpc_apis[] = {
     ROW(FETCH, RPC_WITH_FETCH, fetch, rpc_fetch_cancel),
     ROW(LIST_OFFSETS, RPC_ALONE, list_offsets, NULL),
     ROW(METADATA, RPC_ALONE, metadata, NULL),
+    ROW(OFFSET_COMMIT, RPC_ALONE, offset_commit, NULL),
+    ROW(OFFSET_FETCH, RPC_ALONE, offset_fetch, NULL),
     ROW(FIND_COORDINATOR, RPC_ALONE, find_coordinator, NULL),
+    ROW(JOIN_GROUP, RPC_ALONE, join_group, rpc_group_cancel),
+    ROW(HEARTBEAT, RPC_ALONE, heartbeat, NULL),
+    ROW(LEAVE_GROUP, RPC_ALONE, leave_group, NULL),
+    ROW(SYNC_GROUP, RPC_ALONE, sync_group, rpc_group_cancel),
+    ROW(DESCRIBE_GROUPS, RPC_ALONE, describe_groups, NULL),
+    ROW(LIST_GROUPS, RPC_ALONE, list_groups, NULL),
     ROW(SASL_HANDSHAKE, RPC_ALONE, sasl_handshake, NULL),
     ROW(API_VERSIONS, RPC_ALONE, api_versions, NULL),
     ROW(CREATE_TOPICS, RPC_ALONE, create_topics, NULL),
@@ -72,8 +90,10 @@ const struct rpc_api rpc_apis[] = {
     ROW(DESCRIBE_LOG_DIRS, RPC_ALONE, describe_log_dirs, NULL),
     ROW(SASL_AUTHENTICATE, RPC_ALONE, sasl_authenticate, NULL),
     ROW(CREATE_PARTITIONS, RPC_ALONE, create_partitions, NULL),
+    ROW(DELETE_GROUPS, RPC_ALONE, delete_groups, NULL),
     ROW(ELECT_LEADERS, RPC_ALONE, elect_leaders, NULL),
     ROW(INCREMENTAL_ALTER_CONFIGS, RPC_ALONE, incremental_alter_configs, NULL),
+    ROW(OFFSET_DELETE, RPC_ALONE, offset_delete, NULL),
     ROW(ALTER_PARTITION_REASSIGNMENTS, RPC_ALONE, alter_partition_reassignments, NULL),
     ROW(LIST_PARTITION_REASSIGNMENTS, RPC_ALONE, list_partition_reassignments, NULL),
     ROW(DESCRIBE_CLIENT_QUOTAS, RPC_ALONE, describe_client_quotas, NULL),

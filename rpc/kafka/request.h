@@ -8,6 +8,7 @@
 #include "base/net/net.h"
 #include "base/wire/apis.h"
 #include "broker/broker.h"
+#include "broker/groups.h"
 #include "broker/replica_dirs.h"
 #include "broker/telemetry.h"
 #include "broker/transactions.h"
@@ -68,10 +69,12 @@ struct rpc_request {
         struct broker_admin admin;
         struct broker_producer_id producer_id;
         struct broker_replica_dirs replica_dirs;
-        struct broker_shard_topic shard_topic;
         struct broker_txn txn;
         struct broker_txn_list txn_list;
         struct broker_markers markers;
+        struct broker_group_call group;
+        struct broker_group_calls groups;
+        struct broker_shard_topic shard_topic;
     } call;
     _Alignas(16) uint8_t first[6144];      /* the arena's first block: small requests allocate nothing */
 };
@@ -146,6 +149,7 @@ void rpc_undecodable(struct rpc_kafka_server *server, struct ot_conn *conn, cons
 void rpc_metrics_init(struct rpc_kafka_server *server);
 void rpc_metrics_answered(struct rpc_request *request);
 
+/* name.c; broker/groups.h for those of groups */
 #define RPC_HANDLER(name) void rpc_handle_##name(struct rpc_request *request, const void *body)
 RPC_HANDLER(api_versions);
 RPC_HANDLER(metadata);
@@ -190,5 +194,21 @@ RPC_HANDLER(end_txn);
 RPC_HANDLER(write_txn_markers);
 RPC_HANDLER(describe_transactions);
 RPC_HANDLER(list_transactions);
+RPC_HANDLER(join_group);
+RPC_HANDLER(sync_group);
+RPC_HANDLER(heartbeat);
+RPC_HANDLER(leave_group);
+RPC_HANDLER(offset_commit);
+RPC_HANDLER(offset_fetch);
+RPC_HANDLER(offset_delete);
+RPC_HANDLER(describe_groups);
+RPC_HANDLER(list_groups);
+RPC_HANDLER(delete_groups);
+/* group_call.c: asks about groups. The call is filled but for what its kind wants beyond the request; false: no memory, the request was rejected. */
+bool rpc_group_init(struct rpc_request *request, struct broker_group_call *call, enum group_ask_kind kind, struct ot_str group_id);
+/* The request's own single call, answered by done. response_bytes: of the response struct, which the ask fills. */
+bool rpc_group_begin(struct rpc_request *request, enum group_ask_kind kind, struct ot_str group_id, size_t response_bytes, void (*done)(struct broker_call *call));
+void rpc_group_cancel(struct rpc_request *request);
+void *rpc_group_response(struct rpc_request *request);     /* of the single call; defaults of its message when the ask never came to a group */
 
 #endif

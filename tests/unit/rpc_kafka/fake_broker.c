@@ -51,6 +51,7 @@ static struct fake_pin *pin_take(void)
 
 void fake_free(void)
 {
+    fake_groups_free();
     ot_exec_pool_stop(fake.pool);
     while (pins_free != NULL) free(pin_take());
     broker_config_store_free(fake.config);

@@ -15,6 +15,7 @@ struct fake_broker {
     pthread_mutex_t mutex;
     struct broker_config_store *config;
     struct ot_exec_pool *pool;             /* answers come from its threads, as in life */
+    enum ot_err group_error;               /* every ask about groups is refused with it */
     struct fake_topic topics[FAKE_TOPICS_MAX];
     uint32_t topic_count;
     int32_t node_id, controller_id;
@@ -48,6 +49,7 @@ struct fake_broker {
     struct broker_produce last_produce;
 };
 extern struct fake_broker fake;
+void fake_groups_free(void);
 
 void fake_init(void);                      /* one broker, number 1, topics "a" (1 partition), "b" (3), "__in" (2, internal) */
 void fake_free(void);

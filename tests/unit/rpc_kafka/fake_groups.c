@@ -1,0 +1,116 @@
+/* Groups behind the fake broker: the real state machine with no log behind it, so that what a handler sends and answers can be followed to the byte. */
+#include "fake_broker.h"
+
+#include "base/util.h"
+#include "broker/groups.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    pthread_mutex_t mutex;
+    struct group_set *set;
+    struct ot_mem_pool pool;
+    struct ot_arena arena;
+    struct group_config config;
+} groups = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+
+static void done_here(struct ot_task *task)
+{
+    struct broker_group_call *call = OT_CONTAINER(task, struct broker_group_call, call.task);
+    struct broker_group_calls *all = call->all;
+    if (all == NULL) call->call.done(&call->call);
+    else if (++all->at == all->count) all->call.done(&all->call);
+}
+
+static void tell(struct group_out *out)
+{
+    struct group_ask *next;
+    for (struct group_ask *ask = out->answered; ask != NULL; ask = next) {
+        struct broker_group_call *call = OT_CONTAINER(ask, struct broker_group_call, ask);
+        next = ask->next;
+        call->error = OT_OK;
+        call->call.task.run = done_here;
+        ot_exec_post(call->call.home, &call->call.task);
+    }
+}
+
+void fake_groups_free(void)
+{
+    pthread_mutex_lock(&groups.mutex);
+    if (groups.set != NULL) {
+        struct group_out out;
+        group_out_init(&out, &groups.arena);
+        group_set_close(groups.set, OT_ERR_NOT_COORDINATOR, &out);
+        tell(&out);
+        group_set_free(groups.set);
+        ot_arena_free(&groups.arena);
+    }
+    groups.set = NULL;
+    pthread_mutex_unlock(&groups.mutex);
+}
+
+void broker_group(struct broker *broker, struct broker_group_call *call)
+{
+    (void)broker;
+    struct group_out out;
+    if (fake.group_error != OT_OK) {
+        call->error = fake.group_error;
+        call->call.task.run = done_here;
+        ot_exec_post(call->call.home, &call->call.task);
+        return;
+    }
+    pthread_mutex_lock(&groups.mutex);
+    if (groups.set == NULL) {
+        groups.pool = (struct ot_mem_pool){ .name = "groups", .cap_bytes = 16u << 20 };
+        groups.config = (struct group_config){ .initial_rebalance_delay_ms = 0, .session_timeout_min_ms = 6000, .session_timeout_max_ms = 1800000, .group_size_max = 100,
+            .offset_metadata_bytes_max = 4096, .offsets_retention_ms = 604800000, .offsets_check_interval_ms = 600000, .record_bytes_max = 1 << 20 };
+        ot_arena_init(&groups.arena, 16u << 20);
+        if (group_set_new(&groups.pool, 1, &groups.set) != OT_OK) abort();
+    }
+    const struct group_env env = { .now_us = ot_clock_boot_us(), .wall_ms = 1750000000000, .config = &groups.config };
+    group_out_init(&out, &groups.arena);
+    group_set_ask(groups.set, &env, &call->ask, &out);
+    tell(&out);
+    group_out_init(&out, &groups.arena);
+    group_set_tick(groups.set, &env, &out);    /* the initial delay is none */
+    tell(&out);
+    ot_arena_reset(&groups.arena);
+    pthread_mutex_unlock(&groups.mutex);
+}
+
+void broker_group_all(struct broker *broker, struct broker_group_calls *calls)
+{
+    calls->at = 0;
+    for (uint32_t i = 0; i < calls->count; i++) {
+        calls->items[i].all = calls;
+        calls->items[i].call.home = calls->call.home;
+    }
+    const uint32_t count = calls->count;
+    for (uint32_t i = 0; i < count; i++) broker_group(broker, &calls->items[i]);
+}
+
+enum ot_err broker_group_lists(struct broker *broker, struct ot_arena *arena, struct broker_group_calls *calls)
+{
+    (void)broker;
+    calls->items = ot_arena_array(arena, 1, sizeof *calls->items);
+    struct group_list *list = ot_arena_array(arena, 1, sizeof *list);
+    if (calls->items == NULL || list == NULL) return OT_ERR_NO_MEMORY;
+    calls->items[0] = (struct broker_group_call){ .ask = { .kind = GROUP_ASK_LIST, .response = list, .arena = arena } };
+    calls->count = 1;
+    return OT_OK;
+}
+
+void broker_group_cancel(struct broker_group_call *call)
+{
+    struct group_out out;
+    pthread_mutex_lock(&groups.mutex);
+    group_out_init(&out, &groups.arena);
+    if (groups.set != NULL) group_set_forget(groups.set, &call->ask, &out);
+    tell(&out);
+    pthread_mutex_unlock(&groups.mutex);
+}
+
+bool broker_shard_served(struct broker *broker, enum broker_shard_kind_id kind) { return (void)broker, (void)kind, true; }
+int32_t broker_shard_count(struct broker *broker, enum broker_shard_kind_id kind) { return (void)broker, (void)kind, 5; }
+int32_t broker_shard_leader(struct broker *broker, enum broker_shard_kind_id kind, struct ot_str key) { return (void)broker, (void)kind, (void)key, fake.node_id; }
