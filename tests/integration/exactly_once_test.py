@@ -1,5 +1,6 @@
 """Exactly once in, exactly once out: transactional producers and read_committed readers while the server is killed again and again."""
 import random
+import subprocess
 import threading
 import time
 
@@ -7,7 +8,8 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from admin import Admin
-from harness import until
+from harness import TOP, until
+from java import command, need_java
 
 PARTITIONS = 3
 
@@ -128,7 +130,7 @@ def judge(writers, seen):
     return counts
 
 
-def loop(own_broker, name, seconds, writer_count, kill_every_s):
+def loop(own_broker, name, seconds, writer_count, kill_every_s, java_count=0):
     broker = own_broker()
     with broker.connect() as connection:
         Admin(connection).create(name, partitions=PARTITIONS)
@@ -136,6 +138,8 @@ def loop(own_broker, name, seconds, writer_count, kill_every_s):
     writers = [Writer(broker, name, i, stop) for i in range(writer_count)]
     for writer in writers:
         writer.start()
+    if java_count:
+        writers.append(JavaWriters(broker, name, seconds, java_count))
     kills = 0
     while time.monotonic() < stop:
         time.sleep(kill_every_s)  # poll
@@ -163,6 +167,28 @@ def loop(own_broker, name, seconds, writer_count, kill_every_s):
     print(f"{counts} {kills} kills")
 
 
+class JavaWriters:
+    """The same with Kafka's own producers, which speak version 2 of the protocol."""
+
+    def __init__(self, broker, topic, seconds, count):
+        need_java()
+        source = TOP / "tests" / "interop" / "java" / "Transactional.java"
+        self.process = subprocess.Popen(command(str(source), broker.bootstrap, topic, PARTITIONS, count, seconds), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.fates = {}
+        self.failure = None
+
+    def join(self, timeout_s):
+        out, err = self.process.communicate(timeout=timeout_s)
+        assert b"DONE" in out, err[-3000:]
+        for line in out.decode().splitlines():
+            if line.startswith("T "):
+                _, name, fate, *values = line.split()
+                self.fates[name] = (fate, [(int(partition), value.encode()) for partition, value in (v.split(":", 1) for v in values)])
+
+    def is_alive(self):
+        return self.process.poll() is None
+
+
 @pytest.mark.kill
 @pytest.mark.timeout(180)
 def test_transactions_survive_kill(own_broker, name):
@@ -173,4 +199,11 @@ def test_transactions_survive_kill(own_broker, name):
 @pytest.mark.kill
 @pytest.mark.timeout(900)
 def test_transactions_survive_many_kills(own_broker, name):
-    loop(own_broker, name, 180, 8, 2.0)
+    loop(own_broker, name, 180, 8, 2.0, java_count=4)
+
+
+@pytest.mark.long
+@pytest.mark.kill
+@pytest.mark.timeout(300)
+def test_java_transactions_survive_kill(own_broker, name):
+    loop(own_broker, name, 30, 0, 3.0, java_count=4)
