@@ -99,7 +99,7 @@
     X(transaction_state_log_replication_factor, "transaction.state.log.replication.factor", INT, "3", 1, 32767, NULL, RESTART, NULL, "replicas of __transaction_state when it is made; as many as there are live brokers if there are fewer") \
     X(transaction_state_log_min_isr, "transaction.state.log.min.isr", INT, "2", 1, INT32_MAX, NULL, RESTART, NULL, "min.insync.replicas of __transaction_state when it is made") \
     X(transaction_state_log_segment_bytes, "transaction.state.log.segment.bytes", INT, "104857600", 1, INT32_MAX, NULL, RESTART, NULL, "segment.bytes of __transaction_state when it is made") \
-    X(ottla_transaction_version, "ottla.transaction.version", INT, "2", 0, 2, NULL, CLUSTER_WIDE, NULL, "final level of the feature transaction.version; UpdateFeatures sets it. Below 2 clients use the protocol before KIP-890") \
+    X(ottla_transaction_version, "ottla.transaction.version", INT, "2", 0, 2, NULL, CLUSTER_WIDE, NULL, "final level of the feature transaction.version, as UpdateFeatures sets it; below 2 clients use the protocol before KIP-890") \
     X(offset_metadata_max_bytes, "offset.metadata.max.bytes", INT, "4096", 0, INT32_MAX, NULL, RESTART, NULL, "largest text that a commit may carry") \
     X(offsets_retention_minutes, "offsets.retention.minutes", INT, "10080", 1, INT32_MAX, NULL, RESTART, NULL, "how long offsets outlive the last member of their group, or the last commit without one") \
     X(offsets_retention_check_interval_ms, "offsets.retention.check.interval.ms", LONG, "600000", 1, INT64_MAX / 2000, NULL, RESTART, NULL, "how often expired offsets are looked for") \

@@ -21,23 +21,27 @@ int16_t broker_feature_level(struct broker *broker, const struct broker_feature 
     return strcmp(feature->name, OT_FEATURE_TRANSACTION_VERSION) == 0 ? broker_transaction_version(broker) : feature->level;
 }
 
-enum ot_err broker_feature_update(int32_t node_id, struct ot_str name, int16_t level, int8_t change, char text[static BROKER_TEXT_MAX])
+enum ot_err broker_feature_update(int32_t node_id, int16_t transaction_version, struct ot_str name, int16_t level, int8_t change, bool *sets_out,
+    char text[static BROKER_TEXT_MAX])
 {
     const struct broker_feature *feature = NULL;
     char head[100];
     for (uint32_t i = 0; i < OT_ARRAY_COUNT(features); i++)
         if (ot_str_equal(name, ot_str_of(features[i].name))) feature = &features[i];
+    const bool settable = feature != NULL && strcmp(feature->name, OT_FEATURE_TRANSACTION_VERSION) == 0;
+    const int16_t current = settable ? transaction_version : feature != NULL ? feature->level : 0;
     snprintf(head, sizeof head, "Invalid update version %d for feature %.*s.", level, (int)OT_MIN(name.bytes, 50u), name.data);
     text[0] = 0;
-    if (feature != NULL && level == feature->level && change >= BROKER_FEATURE_UPGRADE && change <= BROKER_FEATURE_UNSAFE_DOWNGRADE) return OT_OK;
+    *sets_out = false;
     if (feature == NULL) snprintf(text, BROKER_TEXT_MAX, "%s Local controller %d does not support this feature.", head, node_id);
     else if (change < BROKER_FEATURE_UPGRADE || change > BROKER_FEATURE_UNSAFE_DOWNGRADE)
         snprintf(text, BROKER_TEXT_MAX, "%s The controller does not support the given upgrade type.", head);
     else if (level < 0) snprintf(text, BROKER_TEXT_MAX, "%s A feature version cannot be less than 0.", head);
     else if (level < feature->min || level > feature->max)
         snprintf(text, BROKER_TEXT_MAX, "%s Local controller %d only supports versions %d-%d", head, node_id, feature->min, feature->max);
-    else if (change == BROKER_FEATURE_UPGRADE)
+    else if (change == BROKER_FEATURE_UPGRADE && level < current)
         snprintf(text, BROKER_TEXT_MAX, "%s Can't downgrade it without setting the upgrade type to either safe or unsafe downgrade.", head);
-    else snprintf(text, BROKER_TEXT_MAX, "%s It stays at %d in this version.", head, feature->level);
-    return OT_ERR_INVALID_UPDATE_VERSION;
+    else if (level != current && !settable) snprintf(text, BROKER_TEXT_MAX, "%s It stays at %d in this version.", head, current);
+    else *sets_out = level != current;
+    return text[0] == 0 ? OT_OK : OT_ERR_INVALID_UPDATE_VERSION;
 }

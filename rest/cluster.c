@@ -79,7 +79,7 @@ void rest_cluster_get(struct rest_call *call)
     rest_json_int(out, "topics_overriding", sums.overriding);
     rest_json_close(out, '}');
     rest_json_big(out, "metadata_offset", cluster.version);
-    rest_features_write(out, "feature_levels");
+    rest_features_write(out, "feature_levels", call->broker);
     rest_json_close(out, '}');
     broker_view_give(view);
     rest_reply_json(call, 200);

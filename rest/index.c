@@ -48,7 +48,7 @@ void rest_version_get(struct rest_call *call)
     rest_json_text(out, "version", setup->version);
     rest_json_text(out, "commit", setup->commit);
     rest_json_text(out, "rest", "v1");
-    rest_features_write(out, "feature_levels");
+    rest_features_write(out, "feature_levels", call->broker);
     rest_json_open(out, "kafka_apis", '[');
     for (uint32_t i = 0; i < setup->api_count; i++) {
         rest_json_open(out, NULL, '{');

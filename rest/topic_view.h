@@ -39,7 +39,7 @@ const char *rest_config_type_name(enum broker_config_type type);
 /* What is told of a producer of a partition. */
 struct eng_producer_view;
 void rest_producer_members(struct rest_json *out, const struct eng_producer_view *producer);
-void rest_features_write(struct rest_json *out, const char *key);      /* name → level */
+void rest_features_write(struct rest_json *out, const char *key, struct broker *broker);      /* name → level */
 
 /* The broker of the path's first parameter, registered; or this very one. False: answered 404. */
 bool rest_broker_find(struct rest_call *call, const struct broker_view *view, struct broker_view_broker *out);

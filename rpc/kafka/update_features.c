@@ -1,4 +1,5 @@
-/* UpdateFeatures: all or nothing. Up to v1 each feature has its own result, which is empty when one failed. */
+/* UpdateFeatures: all or nothing. Up to v1 each feature has its own result, which is empty when one failed. The level of transaction.version is kept as a setting of
+ * the cluster; the others have but one. */
 #include "rpc/kafka/request.h"
 
 #include "base/wire/update_features_request.h"
@@ -7,25 +8,32 @@
 
 #include <stdio.h>
 
-static enum ot_err check_all(struct rpc_request *request, char text[static BROKER_TEXT_MAX])
+struct own { struct broker_admin_item item; struct broker_config_entry entry; char level[8], text[BROKER_TEXT_MAX]; bool sets; };
+
+static enum ot_err check_all(struct rpc_request *request, struct own *own)
 {
     const struct ot_update_features_request *asked = request->body;
+    struct broker *broker = request->server->broker;
     for (int32_t i = 0; i < asked->feature_updates.count; i++) {
         const struct ot_update_features_request_feature_update_key *one = &asked->feature_updates.items[i];
         const int8_t change = request->header.version > 0 ? one->upgrade_type : one->allow_downgrade ? BROKER_FEATURE_SAFE_DOWNGRADE : BROKER_FEATURE_UPGRADE;
-        const enum ot_err error = broker_feature_update(broker_node_id(request->server->broker), one->feature, one->max_version_level, change, text);
+        bool sets = false;
+        const enum ot_err error = broker_feature_update(broker_node_id(broker), broker_transaction_version(broker), one->feature, one->max_version_level, change, &sets, own->text);
         if (error != OT_OK) return error;
+        if (!sets) continue;
+        own->sets = true;
+        (void)snprintf(own->level, sizeof own->level, "%d", one->max_version_level);
     }
     return OT_OK;
 }
 
-RPC_HANDLER(update_features)
+static void answer(struct rpc_request *request, enum ot_err error, const char *text)
 {
-    const struct ot_update_features_request *asked = body;
+    const struct ot_update_features_request *asked = request->body;
     struct ot_update_features_response response;
-    char text[BROKER_TEXT_MAX] = "", whole[BROKER_TEXT_MAX + 100];
+    char whole[BROKER_TEXT_MAX + 100];
     ot_update_features_response_defaults(&response);
-    request->error = check_all(request, text);
+    request->error = error;
     (void)snprintf(whole, sizeof whole, "The update failed for all features since the following feature had an error: %s", text);
     response.error_code = ot_err_kafka(request->error);
     response.error_message = rpc_error_text(request->error, whole);
@@ -40,4 +48,33 @@ RPC_HANDLER(update_features)
             response.results.items[i] = (struct ot_update_features_response_updatable_feature_result){ .feature = asked->feature_updates.items[i].feature, .error_message.null = true };
     }
     rpc_respond(request, &response);
+}
+
+static void set_done(struct broker_call *call)
+{
+    struct rpc_request *request = rpc_request_of(call);
+    const struct own *own = request->own;
+    answer(request, own->item.error, own->item.text);
+}
+
+RPC_HANDLER(update_features)
+{
+    const struct ot_update_features_request *asked = body;
+    struct own *own = request->own = rpc_alloc(request, 1, sizeof *own);
+    if (own == NULL) {
+        rpc_reject(request, "too much in one request");
+        return;
+    }
+    const enum ot_err error = check_all(request, own);
+    if (error != OT_OK || !own->sets || asked->validate_only) {
+        answer(request, error, own->text);
+        return;
+    }
+    own->entry = (struct broker_config_entry){ ot_str_of(BROKER_FEATURE_CONFIG), ot_str_of(own->level) };
+    own->item = (struct broker_admin_item){ .kind = BROKER_ALTER_BROKER_CONFIG, .broker_id = -1, .configs = &own->entry, .config_count = 1, .if_version = -1 };
+    rpc_call_init(request, set_done);
+    request->call.admin.timeout_ms = asked->timeout_ms;
+    request->call.admin.items = &own->item;
+    request->call.admin.item_count = 1;
+    broker_admin(request->server->broker, &request->call.admin);
 }

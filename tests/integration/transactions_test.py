@@ -196,3 +196,29 @@ def test_rest_lists_describes_and_aborts(broker, topic, name):
     assert http(f"{broker.rest}/v1/transactions/{name}-nobody/abort", "POST")[0] == 404
     assert http(f"{broker.rest}/v1/transactions/{name}-nobody")[0] == 404
     del send_more
+
+
+@pytest.mark.timeout(180)
+def test_held_at_an_older_protocol(own_broker, name):
+    """transaction.version lowered by kafka-features: Java's producer then speaks the protocol before KIP-890, and again the new one afterwards."""
+    need_java()
+    broker = own_broker()
+    with broker.connect() as connection:
+        Admin(connection).create(name)
+
+        def level():
+            return [f["maxVersionLevel"] for f in connection.ask("ApiVersions", 4, {"clientSoftwareName": "t", "clientSoftwareVersion": "1"})["finalizedFeatures"]
+                    if f["name"] == "transaction.version"]
+
+        def epochs(number):
+            java(TOOLS + "ProducerPerformance", "--topic", name, "--num-records", 200, "--record-size", 100, "--throughput", 1000,
+                 "--transactional-id", f"{name}-{number}", "--transaction-duration-ms", 20, "--bootstrap-server", broker.bootstrap)
+            return connection.ask("DescribeTransactions", 0, {"transactionalIds": [f"{name}-{number}"]})["transactionStates"][0]["producerEpoch"]
+        assert level() == [2]
+        answer = connection.ask("UpdateFeatures", 1, {"timeoutMs": 5000, "featureUpdates": [{"feature": "transaction.version", "maxVersionLevel": 0, "upgradeType": 2}]})
+        assert answer["errorCode"] == 0 and level() == [0]
+        assert epochs(0) == 0
+        status, _, body = http(f"{broker.rest}/v1/cluster/features", "PATCH", b'{"transaction.version": 2}', {"Content-Type": "application/json"})
+        assert status == 200 and level() == [2], body
+        assert epochs(2) > 0
+        assert len(read(broker, name, 400)) == 400

@@ -9,7 +9,7 @@
 
 static char text[BROKER_TEXT_MAX];
 
-static void only_the_level_that_a_feature_has_may_be_asked_for(void **state)
+static void levels_are_those_of_the_table_and_only_transaction_version_may_be_lower(void **state)
 {
     uint32_t count = 0;
     const struct broker_feature *features = broker_features(&count);
@@ -19,16 +19,21 @@ static void only_the_level_that_a_feature_has_may_be_asked_for(void **state)
         const struct ot_str name = ot_str_of(features[i].name);
         for (int level = features[i].min - 2; level <= features[i].max + 2; level++) {
             for (int8_t change = 0; change <= 4; change++) {
-                const enum ot_err err = broker_feature_update(1, name, (int16_t)level, change, text);
-                const bool good = level == features[i].level && change >= 1 && change <= 3;
+                bool sets = false;
+                const enum ot_err err = broker_feature_update(1, 1, name, (int16_t)level, change, &sets, text);
+                const bool known = change >= 1 && change <= 3, settable = strcmp(features[i].name, "transaction.version") == 0;     /* it stands at 1 */
+                const bool good = known && (settable ? level >= 0 && level <= 2 && (level >= 1 || change >= 2) : level == features[i].level);
                 assert_int_equal(err, good ? OT_OK : OT_ERR_INVALID_UPDATE_VERSION);
                 assert_int_equal(text[0] == 0, good);
+                assert_int_equal(sets, good && settable && level != 1);
             }
         }
     }
     char longest[300];
     memset(longest, 'f', sizeof longest);
-    assert_int_equal(broker_feature_update(INT32_MAX, (struct ot_str){ longest, sizeof longest, false }, INT16_MIN, 1, text), OT_ERR_INVALID_UPDATE_VERSION);
+    bool sets = true;
+    assert_int_equal(broker_feature_update(INT32_MAX, 2, (struct ot_str){ longest, sizeof longest, false }, INT16_MIN, 1, &sets, text), OT_ERR_INVALID_UPDATE_VERSION);
+    assert_false(sets);
     assert_non_null(strstr(text, "does not support"));
 }
 
@@ -149,6 +154,6 @@ static void pushes_are_bounded_and_counted_by_software(void **state)
     ot_metrics_free(metrics);
 }
 
-TEST_MAIN(cmocka_unit_test(only_the_level_that_a_feature_has_may_be_asked_for), cmocka_unit_test(quota_filters_make_sense_or_are_refused),
+TEST_MAIN(cmocka_unit_test(levels_are_those_of_the_table_and_only_transaction_version_may_be_lower), cmocka_unit_test(quota_filters_make_sense_or_are_refused),
     cmocka_unit_test(a_quota_that_would_have_to_be_kept_is_refused), cmocka_unit_test(loggers_take_the_levels_of_kafka),
     cmocka_unit_test(loggers_follow_the_configuration_only_when_it_changed), cmocka_unit_test(pushes_are_bounded_and_counted_by_software))

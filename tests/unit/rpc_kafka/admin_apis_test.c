@@ -376,10 +376,16 @@ static void features_stay_at_their_level(void **state)
         for (int16_t level = -1; level <= 3; level++) {
             if (level == 2) continue;
             keys[0].max_version_level = level;
-            keys[0].upgrade_type = version == 0 ? 1 : 2;
+            keys[0].upgrade_type = 1;
             exchange(fd, OT_API_UPDATE_FEATURES, version, &request, &response);
             assert_int_equal(response.error_code, OT_ERR_INVALID_UPDATE_VERSION);
             assert_false(response.error_message.null);
+            if (version == 0 || level < 0 || level > 2) continue;
+            keys[0].upgrade_type = 2;          /* a downgrade that is asked for as such */
+            exchange(fd, OT_API_UPDATE_FEATURES, version, &request, &response);
+            assert_int_equal(response.error_code, 0);
+            assert_int_equal(fake.last_item.kind, BROKER_ALTER_BROKER_CONFIG);
+            assert_int_equal(fake.last_item.broker_id, -1);
         }
     }
     close(fd);
