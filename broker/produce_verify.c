@@ -20,18 +20,35 @@ struct verify {
     struct coord_txn_place places[];
 };
 
+/* With the partition's mutex. */
+static bool is_open_here(struct broker_partition *partition, int64_t producer_id, int16_t producer_epoch)
+{
+    struct eng_producer_view view;
+    return eng_producers_find(eng_log_producers(partition->log), producer_id, true, &view) && view.current_txn_first_offset >= 0 && view.epoch == producer_epoch;
+}
+
+bool broker_txn_is_open(struct broker *broker, const struct coord_txn_place *place, int64_t producer_id, int16_t producer_epoch)
+{
+    struct broker_partition *partition = broker_partition_find(broker, place->topic, place->partition);
+    bool open = false;
+    if (partition == NULL) return false;
+    pthread_mutex_lock(&partition->mutex);
+    if (atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && partition->is_leader) open = is_open_here(partition, producer_id, producer_epoch);
+    pthread_mutex_unlock(&partition->mutex);
+    broker_partition_put(partition);
+    return open;
+}
+
 bool broker_verify_begin(struct broker_produce_part *part)
 {
     const struct broker_produce *produce = part->call;
     const struct eng_batch_info *info = &part->verdict.info;
     struct broker_partition *partition = part->owner;
-    struct eng_producer_view view;
     if (produce->origin != ENG_ORIGIN_CLIENT || !partition->core->transactions_verified) return false;
     if (produce->api_version < VERSION_ADDS && !broker_config_current(partition->core->config)->transaction_partition_verification_enable) return false;
     pthread_mutex_lock(&partition->mutex);
     const bool open = atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && partition->is_leader && !partition->lane_closed;
-    const bool known = open && eng_producers_find(eng_log_producers(partition->log), info->producer_id, true, &view) && view.current_txn_first_offset >= 0
-        && view.epoch == info->producer_epoch;
+    const bool known = open && is_open_here(partition, info->producer_id, info->producer_epoch);
     if (open && !known) {
         part->verifying = true;
         part->prev = NULL;

@@ -26,6 +26,9 @@ struct broker_txn {
 /* done on home, never before this returns. INIT makes the internal topic if need be. */
 void broker_txn(struct broker *broker, struct broker_txn *txn);
 
+/* Has this producer, with this epoch, a transaction open in this partition, which we lead? Then the coordinator knows of it. Any thread. */
+bool broker_txn_is_open(struct broker *broker, const struct coord_txn_place *place, int64_t producer_id, int16_t producer_epoch);
+
 /* ---- what there is */
 struct broker_txn_row {
     struct broker_txn_row *next;

@@ -51,6 +51,7 @@
 #include "base/wire/sasl_authenticate_request.h"
 #include "base/wire/sasl_handshake_request.h"
 #include "base/wire/sync_group_request.h"
+#include "base/wire/txn_offset_commit_request.h"
 #include "base/wire/update_features_request.h"
 #include "base/wire/write_txn_markers_request.h"
 
@@ -79,6 +80,7 @@ const struct rpc_api rpc_apis[] = {
     ROW(ADD_PARTITIONS_TO_TXN, RPC_ALONE, add_partitions_to_txn, NULL),
     ROW(ADD_OFFSETS_TO_TXN, RPC_ALONE, add_offsets_to_txn, NULL),
     ROW(END_TXN, RPC_ALONE, end_txn, NULL),
+    ROW(TXN_OFFSET_COMMIT, RPC_ALONE, txn_offset_commit, NULL),
     ROW(WRITE_TXN_MARKERS, RPC_ALONE, write_txn_markers, NULL),
     ROW(OFFSET_FOR_LEADER_EPOCH, RPC_ALONE, offset_for_leader_epoch, NULL),
     ROW(DESCRIBE_ACLS, RPC_ALONE, describe_acls, NULL),

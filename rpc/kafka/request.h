@@ -194,6 +194,7 @@ RPC_HANDLER(end_txn);
 RPC_HANDLER(write_txn_markers);
 RPC_HANDLER(describe_transactions);
 RPC_HANDLER(list_transactions);
+RPC_HANDLER(txn_offset_commit);
 RPC_HANDLER(join_group);
 RPC_HANDLER(sync_group);
 RPC_HANDLER(heartbeat);

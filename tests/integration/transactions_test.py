@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from admin import Admin
-from harness import http
+from harness import http, until
 from java import TOOLS, java, need_java
 
 
@@ -222,3 +222,74 @@ def test_held_at_an_older_protocol(own_broker, name):
         assert status == 200 and level() == [2], body
         assert epochs(2) > 0
         assert len(read(broker, name, 400)) == 400
+
+
+def consume_transform_produce(broker, source, target, group, count, transactional_id, crash_at=None):
+    """Copies `count` records; True when all were, False after a crash in the middle of a transaction."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group, "isolation.level": "read_committed", "enable.auto.commit": False, "log_level": 2,
+                         "auto.offset.reset": "earliest", "session.timeout.ms": 6000})
+    consumer.subscribe([source])
+    made = producer(broker, transactional_id, transaction_timeout_ms=10000)
+    done, end = 0, time.monotonic() + 60
+    try:
+        while time.monotonic() < end:
+            batch = [m for m in consumer.consume(20, 1.0) if not m.error()]
+            if not batch:
+                position = [t.offset for t in consumer.committed([TopicPartition(source, 0)], timeout=10)]
+                if position == [count]:
+                    return True
+                continue
+            made.begin_transaction()
+            for message in batch:
+                made.produce(target, value=message.value().upper())
+            made.send_offsets_to_transaction(consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), 20)
+            done += len(batch)
+            if crash_at is not None and done >= crash_at:
+                made.flush(10)
+                return False
+            made.commit_transaction(20)
+        raise AssertionError("not within a minute")
+    finally:
+        consumer.close()
+
+
+@pytest.mark.timeout(180)
+def test_consume_transform_produce_is_exactly_once(broker, admin, topic, name):
+    admin.create(name + "-out")
+    plain = Producer({"bootstrap.servers": broker.bootstrap})
+    for value in names("v", 100):
+        plain.produce(topic, value=value)
+    assert plain.flush(20) == 0
+    group = name + "-group"
+    assert not consume_transform_produce(broker, topic, name + "-out", group, 100, name, crash_at=40)
+    assert consume_transform_produce(broker, topic, name + "-out", group, 100, name)       # fences the one that crashed, whose offsets are forgotten
+    assert read(broker, name + "-out", 100) == [value.upper() for value in names("v", 100)]
+    assert len(read(broker, name + "-out")) == 100
+
+
+def test_offsets_of_a_transaction_count_when_it_commits(broker, topic, name):
+    group, consumer = name + "-group", Consumer({"bootstrap.servers": broker.bootstrap, "group.id": name + "-group"})
+    asked = [TopicPartition(topic, 0)]
+    p = producer(broker, name)
+
+    def send_offsets(offset):
+        p.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], consumer.consumer_group_metadata(), 20)
+    p.begin_transaction()
+    send_offsets(5)
+    with broker.connect() as c:
+        fetch = {"groups": [{"groupId": group, "memberId": None, "memberEpoch": -1, "topics": [{"name": topic, "partitionIndexes": [0]}]}]}
+
+        def committed(stable):
+            answer = c.ask("OffsetFetch", 9, {**fetch, "requireStable": stable})["groups"][0]
+            part = answer["topics"][0]["partitions"][0]
+            return part["committedOffset"], part["errorCode"]
+        assert committed(False) == (-1, 0)
+        assert committed(True)[1] == 88        # UNSTABLE_OFFSET_COMMIT
+        p.commit_transaction(20)
+        until(lambda: committed(True) == (5, 0), 10, lambda: committed(True))      # decided when commit returns; the marker follows
+        p.begin_transaction()
+        send_offsets(9)
+        p.abort_transaction(20)
+        until(lambda: committed(True) == (5, 0), 10, lambda: committed(True))
+    assert consumer.committed(asked, timeout=10)[0].offset == 5
+    consumer.close()

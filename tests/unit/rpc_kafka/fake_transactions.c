@@ -27,6 +27,12 @@ void fake_transactions_free(void)
 
 const struct broker_marker *fake_last_marker(void) { return &last_marker; }
 
+bool broker_txn_is_open(struct broker *broker, const struct coord_txn_place *place, int64_t producer_id, int16_t producer_epoch)
+{
+    (void)broker, (void)place, (void)producer_id, (void)producer_epoch;
+    return false;
+}
+
 static void txn_run(struct ot_task *task)
 {
     struct broker_txn *txn = OT_CONTAINER(task, struct broker_txn, call.task);

@@ -13,6 +13,8 @@
 #include "base/wire/init_producer_id_response.h"
 #include "base/wire/list_transactions_request.h"
 #include "base/wire/list_transactions_response.h"
+#include "base/wire/txn_offset_commit_request.h"
+#include "base/wire/txn_offset_commit_response.h"
 #include "base/wire/write_txn_markers_request.h"
 #include "base/wire/write_txn_markers_response.h"
 #include "broker/transactions.h"
@@ -317,11 +319,60 @@ static void the_answer_of_end_txn_5_is_this(void **state)
     assert_memory_equal(frame + 4, rest, sizeof rest);
 }
 
+static void offsets_join_the_transaction(void **state)
+{
+    (void)state;
+    const struct ot_init_producer_id_response made = init(5, "t", 1000);
+    for (int16_t version = 0; version <= 6; version++) {
+        struct ot_txn_offset_commit_request_txn_offset_commit_request_partition parts[] = { { .partition_index = 0, .committed_offset = 10 + version, .committed_leader_epoch = -1,
+            .committed_metadata = ot_str_of("m") }, { .partition_index = 1, .committed_offset = 3, .committed_leader_epoch = -1, .committed_metadata = { .null = true } } };
+        struct ot_txn_offset_commit_request_txn_offset_commit_request_topic topics[2] = { { .name = ot_str_of("b"), .partitions = { parts, 2 } },
+            { .name = ot_str_of("nowhere"), .partitions = { parts, 1 } } };
+        struct ot_txn_offset_commit_request request;
+        struct ot_txn_offset_commit_response response;
+        char group[16];
+        (void)snprintf(group, sizeof group, "group-%.*s", version + 1, "abcdefgh");
+        memset(topics[0].topic_id.bytes, 2, 16);               /* the fake's second topic */
+        memset(topics[1].topic_id.bytes, 99, 16);
+        ot_txn_offset_commit_request_defaults(&request);
+        request.transactional_id = ot_str_of("t");
+        request.group_id = ot_str_of(group);
+        request.producer_id = made.producer_id;
+        request.producer_epoch = 0;
+        request.topics.items = topics;
+        request.topics.count = 2;
+        exchange(fd, OT_API_TXN_OFFSET_COMMIT, version, &request, &response);
+        assert_int_equal(response.topics.count, 2);
+        const int16_t first = response.topics.items[0].partitions.items[0].error_code;
+        if (version < 5) {                                     /* AddOffsetsToTxn did not come before */
+            assert_int_equal(first, version < 4 ? OT_ERR_INVALID_TXN_STATE : OT_ERR_TRANSACTION_ABORTABLE);
+            struct ot_add_offsets_to_txn_request add;
+            struct ot_add_offsets_to_txn_response added;
+            ot_add_offsets_to_txn_request_defaults(&add);
+            add.transactional_id = ot_str_of("t");
+            add.group_id = ot_str_of(group);
+            add.producer_id = made.producer_id;
+            exchange(fd, OT_API_ADD_OFFSETS_TO_TXN, OT_MIN(version, 4), &add, &added);
+            assert_int_equal(added.error_code, 0);
+            exchange(fd, OT_API_TXN_OFFSET_COMMIT, version, &request, &response);
+        }
+        assert_int_equal(response.topics.items[0].partitions.items[0].error_code, 0);
+        assert_int_equal(response.topics.items[0].partitions.items[1].partition_index, 1);
+        assert_int_equal(response.topics.items[1].partitions.items[0].error_code, version < 6 ? OT_ERR_UNKNOWN_TOPIC_OR_PARTITION : OT_ERR_UNKNOWN_TOPIC_ID);
+        request.producer_epoch = 7;
+        exchange(fd, OT_API_TXN_OFFSET_COMMIT, version, &request, &response);
+        assert_int_equal(response.topics.items[0].partitions.items[0].error_code, OT_ERR_INVALID_PRODUCER_EPOCH);
+        request.group_id = ot_str_of("");
+        exchange(fd, OT_API_TXN_OFFSET_COMMIT, version, &request, &response);
+        assert_int_equal(response.topics.items[0].partitions.items[0].error_code, OT_ERR_INVALID_GROUP_ID);
+    }
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
     static const struct CMUnitTest tests[] = { T(a_transaction_in_every_version), T(a_fenced_producer_is_told_in_its_own_words), T(bad_words_are_refused),
         T(one_unknown_partition_keeps_the_others_out), T(brokers_ask_for_many_at_once), T(a_request_of_very_many_refusals_is_answered), T(descriptions_and_lists),
-        T(markers_go_where_they_are_told), T(the_answer_of_end_txn_5_is_this) };
+        T(markers_go_where_they_are_told), T(the_answer_of_end_txn_5_is_this), T(offsets_join_the_transaction) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
