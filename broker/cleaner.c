@@ -174,9 +174,22 @@ static void clean_run(struct ot_task *task)
 
 struct look { struct broker_partition *best; struct eng_cleanable cleanable; double ratio, ratio_max; int64_t overdue_max_ms; };
 
-static int64_t limit_of(const struct broker_partition *partition)
+/* The lower of high watermark and last stable offset, as they were when all below that high watermark had come to the disk: a marker decides what becomes of a
+ * transaction's records, and a crash must not take it back once they are gone. Mutex held. */
+static int64_t limit_of(struct broker_partition *partition)
 {
-    return OT_MIN(atomic_load(&partition->high_watermark), atomic_load(&partition->last_stable_offset));
+    struct broker_cleaner_state *state = &partition->cleaner;
+    int64_t high_watermark = atomic_load(&partition->high_watermark), flushed_end = eng_log_flushed_end(partition->log);
+    if (state->limit_flushed > flushed_end && high_watermark > flushed_end) {      /* what was asked for is under way */
+        broker_flush_ask(partition);
+        return state->settled_limit;
+    }
+    if (state->limit_flushed <= flushed_end) state->settled_limit = state->limit_offset;
+    state->limit_offset = OT_MIN(high_watermark, atomic_load(&partition->last_stable_offset));
+    state->limit_flushed = high_watermark;
+    if (high_watermark <= flushed_end) state->settled_limit = state->limit_offset;
+    else broker_flush_ask(partition);
+    return state->settled_limit;
 }
 
 static struct eng_compact_rules rules_of(const struct broker_partition *partition)
@@ -201,7 +214,10 @@ static bool judge(struct broker_partition *partition, int64_t now_us, int64_t wa
     const struct broker_topic_config *config = atomic_load_explicit(&partition->topic->config, memory_order_acquire);
     struct broker_cleaner_state *state = &partition->cleaner;
     struct eng_compact_rules rules = rules_of(partition);
-    enum ot_err err = eng_log_cleanable(partition->log, &rules, limit_of(partition), wall_ms, cleanable);
+    pthread_mutex_lock(&partition->mutex);
+    int64_t limit_offset = limit_of(partition);
+    pthread_mutex_unlock(&partition->mutex);
+    enum ot_err err = eng_log_cleanable(partition->log, &rules, limit_offset, wall_ms, cleanable);
     if (err != OT_OK) return false;
     uint64_t all = cleanable->clean_bytes + cleanable->cleanable_bytes;
     *ratio_out = all == 0 ? 0 : (double)cleanable->cleanable_bytes / (double)all;
@@ -274,9 +290,12 @@ static bool start(struct broker_core *core, struct broker_partition *partition, 
     if (run == NULL) return false;
     run->partition = partition;
     run->task.run = clean_run;
-    run->how = (struct eng_compact){ .rules = rules_of(partition), .limit_offset = limit_of(partition), .wall_ms = wall_ms,
+    run->how = (struct eng_compact){ .rules = rules_of(partition), .wall_ms = wall_ms,
         .load_factor = config->log_cleaner_io_buffer_load_factor, .buffer_bytes = (uint32_t)config->log_cleaner_io_buffer_size / threads / 2,
         .hash_seed = { core->cleaner.hash_seed[0], core->cleaner.hash_seed[1] }, .pace = pace, .arg = run };
+    pthread_mutex_lock(&partition->mutex);
+    run->how.limit_offset = partition->cleaner.settled_limit;
+    pthread_mutex_unlock(&partition->mutex);
     bool may = take_producers(partition, run);
     if (may) run->how.map_bytes = take_memory(core, config, run);
     pthread_mutex_lock(&partition->mutex);

@@ -41,6 +41,8 @@ struct broker_cleaner_state {                  /* of a partition */
     int64_t retry_us;                          /* not before */
     int64_t damaged_offset;                    /* -1: not known */
     int64_t cleaned_ms;                        /* wall time of the last run that ended well; 0: none since the start */
+    int64_t settled_limit;                     /* nothing at or above is taken */
+    int64_t limit_offset, limit_flushed;       /* the next one, once all below limit_flushed is on disk */
     uint64_t clean_bytes, dirty_bytes;         /* at the last look */
     int64_t first_dirty, overdue_ms;
     double ratio;

@@ -25,7 +25,7 @@ struct swap {
     struct eng_log *log;
     struct eng_segment *made;
     uint32_t first, count;                 /* of the run's sources */
-    bool pinned[4];
+    unsigned pinned;                       /* bits by enum eng_segment_file */
 };
 
 static enum ot_err path_of(const struct eng_log *log, int64_t base_offset, enum eng_segment_file which, const char *ending, char out[static ENG_PATH_BYTES])
@@ -126,7 +126,7 @@ static enum ot_err open_files(struct swap *swap)
         if (!has_file(swap, order[i])) continue;
         err = path_of(swap->log, swap->made->base_offset, order[i], ".swap", path);
         if (err == OT_OK) err = eng_file_acquire(&swap->log->store->files, eng_segment_file(swap->made, order[i]), path, OT_IO_WRITE, &fd);
-        swap->pinned[order[i]] = err == OT_OK;
+        if (err == OT_OK) swap->pinned |= 1u << order[i];
     }
     return err;
 }
@@ -134,7 +134,7 @@ static enum ot_err open_files(struct swap *swap)
 static void release_files(struct swap *swap)
 {
     for (size_t i = 0; i < OT_ARRAY_COUNT(order); i++)
-        if (swap->pinned[order[i]]) eng_segment_release(swap->made, order[i]);
+        if ((swap->pinned >> order[i] & 1) != 0) eng_segment_release(swap->made, order[i]);
 }
 
 static void replace_in_list(struct swap *swap)
@@ -230,8 +230,13 @@ enum ot_err eng_compact_swap(struct eng_compaction *run, uint32_t first, uint32_
     eng_compact_out_close(&run->out);
     /* the list's references; with names half taken the open files are the only way to the new segment, so they stay open */
     for (uint32_t i = 0; i < count; i++) eng_segment_unref(run->sources[first + i].seg);
-    if (err == OT_OK) release_files(&swap);
-    else eng_log_give_up(log, err, "swapping in a compacted segment");
+    if (err == OT_OK) {
+        release_files(&swap);
+    } else {
+        log->half_swapped = swap.made;     /* read-only now: no second one follows */
+        log->half_swapped_pins = swap.pinned;
+        eng_log_give_up(log, err, "swapping in a compacted segment");
+    }
     end(&swap);
     return err;
 }

@@ -68,6 +68,8 @@ static enum ot_err open_folder(struct eng_log *log, const struct eng_log_open *h
 
 static void log_free(struct eng_log *log)
 {
+    for (unsigned which = ENG_SEGMENT_LOG; log->half_swapped != NULL && which <= ENG_SEGMENT_TXN; which++)
+        if ((log->half_swapped_pins >> which & 1) != 0) eng_segment_release(log->half_swapped, (enum eng_segment_file)which);
     for (uint32_t i = 0; i < log->segment_count; i++) {
         eng_log_unmap(log, log->segments[i]);
         eng_segment_unref(log->segments[i]);

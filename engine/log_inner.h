@@ -35,6 +35,8 @@ struct eng_log {
     uint64_t truncations;                  /* a flush round, or a compaction, that sees it change counts for nothing */
     bool swapping;                         /* a compacted segment is taking the place of others: nobody else takes one away; swapped tells the end */
     pthread_cond_t swapped;
+    struct eng_segment *half_swapped;      /* a swap failed between the names: the pinned files are the only way to it, till the log is closed */
+    unsigned half_swapped_pins;            /* bits by enum eng_segment_file */
     bool fresh;                            /* this open made the folder */
     bool dir_unsynced;                     /* the folder itself is not in its parent on disk yet */
     bool metadata_missing, metadata_unsynced;

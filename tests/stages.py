@@ -134,6 +134,8 @@ STAGES = [
     sim("sim-release", "release", 2000, limit_s=180),
     Stage("sim-meta", "test", 90, lambda: [program("ottla_sim_meta", "release"), "--seeds", "500"], count_exit,
           need_program("ottla_sim_meta", "release"), ("build-release",)),
+    Stage("sim-compact", "test", 90, lambda: [program("ottla_sim_compact", "release"), "--seeds", "400"], count_exit,
+          need_program("ottla_sim_compact", "release"), ("build-release",)),
     Stage("sim-rest", "test", 120, ["ctest", "--test-dir", "build/release", "-L", "sim", "-E", "seeds", "-j", str(JOBS),
                                     "--output-on-failure"], count_ctest, need_program("ottla_sim", "release"), ("build-release",)),
     pytest("clients", "release", [INTEGRATION, "-m", "not long and not kill"], limit_s=420),
