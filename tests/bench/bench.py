@@ -9,6 +9,7 @@ that a server can spend: receive and pwrite, sendfile, or receive and answer. No
 import argparse
 import json
 import os
+import random
 import re
 import shutil
 import statistics
@@ -206,6 +207,48 @@ def clients(side):
     return out
 
 
+# what is compacted: name -> gigabytes, records a batch, record bytes, distinct batches, codec
+COMPACT = {"1 KB records": (1.0, 1000, 1000, 100, "none"), "100 B records": (0.5, 8000, 100, 20, "none"), "1 KB records, lz4": (1.0, 1000, 1000, 100, "lz4")}
+
+
+def alter(c, kind, name, **configs):
+    answer = c.ask("IncrementalAlterConfigs", 1, {"validateOnly": False, "resources": [{"resourceType": kind, "resourceName": name, "configs": [
+        {"name": key.replace("_", "."), "configOperation": 0, "value": value} for key, value in configs.items()]}]})
+    assert answer["responses"][0]["errorCode"] == 0, answer
+
+
+def cleaned(side, topic):
+    """Where the cleaner has come to in it, by the file that both keep."""
+    path = Path(side.server.data) / "cleaner-offset-checkpoint"
+    rows = [line.split() for line in path.read_text().splitlines()[2:]] if path.exists() else []
+    return next((int(row[2]) for row in rows if row[0] == topic), 0)
+
+
+def compaction(side):
+    """CPU of compacting a gigabyte of updates, each key written about as often as the batches repeat; the cleaner waits until all is written."""
+    out = {}
+    with side.server.connect(timeout_s=60) as c:
+        admin = Admin(c)
+        alter(c, 4, "", log_cleaner_backoff_ms="200")
+        for name, (gigabytes, records, record_bytes, distinct, codec) in COMPACT.items():
+            topic = topic_of("compact " + name)
+            admin.create(topic, cleanup_policy="compact", segment_bytes="104857600", min_cleanable_dirty_ratio="0.01", min_compaction_lag_ms="3600000")
+            chance = random.Random(1)
+            batches = [batch.build([chance.randbytes(record_bytes // 2) + b"x" * (record_bytes // 2) for _ in range(records)],
+                                   keys=[b"%020d" % chance.randrange(distinct * records) for _ in range(records)], codec=codec) for _ in range(distinct)]
+            count = int(gigabytes * 1e9 / records / record_bytes)
+            for i in range(count):
+                assert admin.produce_raw(topic, batches[i % distinct], acks=1)["errorCode"] == 0
+            time.sleep(2)  # poll: what the load left to do is not the cleaner's
+            begin, pid = cpu_s(side.server.process.pid), side.server.process.pid
+            started = time.monotonic()
+            alter(c, 2, topic, min_compaction_lag_ms="0")
+            until(lambda: cleaned(side, topic) > count * records // 2, 300, "compaction")
+            out[f"compact, {name}"] = ((cpu_s(pid) - begin) / gigabytes, "CPU s/GB")
+            out[f"compact, {name}, rate"] = (gigabytes * 1000 / (time.monotonic() - started), "MB/s")
+    return out
+
+
 PACE = (2000, 16, 1000)  # requests a second, records, bytes: 32 MB/s, about half of what the slowest side takes of such batches here
 
 
@@ -274,7 +317,7 @@ TARGETS = {"start, empty": 50, f"start with {MANY} partitions after kill -9": 1,
            "resident, empty": 64, f"resident, {MANY} partitions": 64 + MANY * 4 / 1024, "idle CPU, empty": 1,
            f"idle CPU, {MANY} partitions": 5}
 AGAINST = [(r"^produce, .*(lz4|zstd)$", 1, None), (r"^produce, one record, pipelined$", 12, None), (r"^produce, one record, ping-pong$", None, 1.5),
-           (r"^produce, .* (KB|B)$", 8, 1.5), (r"^fetch, 1 MiB$", 2, 1.3)]
+           (r"^compact, .*(records|lz4)$", 5, None), (r"^produce, .* (KB|B)$", 8, 1.5), (r"^fetch, 1 MiB$", 2, 1.3)]
 HIGHER_IS_BETTER = re.compile("rate$")
 
 
@@ -284,6 +327,7 @@ def one_round(make, root, only):
     runs = [("latency", [start_empty, latency]), ("librdkafka|clients|perf-test", [start_empty, clients]),
             ("start|resident, empty|idle CPU, empty", [start_empty, lambda s: idle(s, "empty")]),
             (f"{MANY}", [start_empty, create_many, lambda s: idle(s, f"{MANY} partitions"), restart_many]),
+            ("compact", [start_empty, compaction]),
             ("produce|fetch", [start_empty, produce_and_fetch])]
     for words, steps in runs:
         if only and not re.search(only, words) and not re.search(words, only):

@@ -119,7 +119,7 @@ def test_kill_9_in_the_middle_of_cleaning(own_broker, name, rounds):
     for round_ in range(rounds):
         write(broker, name, state, 25000, seed=10 + round_)
         until(lambda: view(broker, name)["state"] == "running" or metric(broker, "cleaner_runs_total", result="ok") > 0, 30, "a run")
-        time.sleep(chance.random() * 1.2)
+        time.sleep(chance.random() * 1.2)  # poll: the moment of the kill is a matter of chance
         broker.kill()
         broker.start()
         same(read(broker, name), state)
