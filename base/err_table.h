@@ -10,7 +10,7 @@
     X(UNKNOWN_TOPIC_OR_PARTITION,                   3, 404,  5, true, "there is no such topic or partition here") \
     X(INVALID_FETCH_SIZE,                           4, 400,  3, false, "the fetch size asked for makes no sense") \
     X(LEADER_NOT_AVAILABLE,                         5, 503, 14, true, "the partition has no leader at the moment") \
-    X(NOT_LEADER_OR_FOLLOWER,                       6, 503, 14, true, "this broker does not lead the partition, or holds no replica of it") \
+    X(NOT_LEADER_OR_FOLLOWER,                       6, 503,  9, true, "this broker does not lead the partition, or holds no replica of it") \
     X(REQUEST_TIMED_OUT,                            7, 504,  4, true, "the request ran out of time") \
     X(BROKER_NOT_AVAILABLE,                         8, 503, 14, false, "the broker is not available") \
     X(REPLICA_NOT_AVAILABLE,                        9, 503, 14, true, "the replica asked for is not available") \

@@ -34,7 +34,7 @@
     X(connections,                               GAUGE,     NONE,    "listener",             "open connections") \
     X(connections_accepted_total,                COUNTER,   NONE,    "listener",             "connections accepted") \
     X(connections_rejected_total,                COUNTER,   NONE,    "listener,reason",      "connections refused or closed by a limit") \
-    X(sent_bytes_total,                          COUNTER,   BYTES,   "path",                 "response bytes by the way they took: sendfile, copy or tls") \
+    X(sent_bytes_total,                          COUNTER,   BYTES,   "path",                 "response bytes by the way they took: sendfile, mapped (gRPC, from the page cache), copy or tls") \
     X(throttle_seconds_total,                    COUNTER,   SECONDS, "quota",                "time that clients were told to hold back") \
     X(partitions_led,                            GAUGE,     NONE,    "",                     "partitions that this broker leads") \
     X(partitions_hosted,                         GAUGE,     NONE,    "",                     "partitions with a replica here") \
@@ -89,6 +89,9 @@
     X(rest_request_duration_seconds,             HISTOGRAM, SECONDS, "operation",            "from REST request read to response queued") \
     X(rest_streams,                              GAUGE,     NONE,    "",                     "open event streams") \
     X(grpc_requests_total,                       COUNTER,   NONE,    "method,status",        "gRPC calls answered") \
+    X(grpc_request_duration_seconds,             HISTOGRAM, SECONDS, "method",               "from gRPC call accepted to its end; of streams their life") \
+    X(grpc_calls,                                GAUGE,     NONE,    "method",               "open gRPC calls; of streaming methods open streams") \
+    X(grpc_received_bytes_total,                 COUNTER,   BYTES,   "",                     "bytes of gRPC messages received") \
     X(metrics_series,                            GAUGE,     NONE,    "",                     "labelled series kept") \
     X(metrics_series_refused_total,              COUNTER,   NONE,    "",                     "series not made since metrics.series.max was reached") \
     X(process_cpu_seconds_total,                 COUNTER,   SECONDS, "",                     "user and system CPU time") \

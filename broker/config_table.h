@@ -12,6 +12,19 @@
     X(advertised_listeners, "advertised.listeners", LIST, NULL, 0, 0, NULL, RESTART, NULL, "what clients are told; default: the address that they reached") \
     X(rest_listeners, "rest.listeners", LIST, "http://127.0.0.1:9095,unix:/run/ottla/admin.sock", 0, 0, NULL, RESTART, NULL, "where the REST control plane listens: http://host:port, unix:/path; the socket of the default is left out where there is no /run/ottla") \
     X(grpc_listeners, "grpc.listeners", LIST, "127.0.0.1:9094", 0, 0, NULL, RESTART, NULL, "where the gRPC data plane listens") \
+    X(grpc_advertised_listeners, "grpc.advertised.listeners", LIST, NULL, 0, 0, NULL, RESTART, NULL, "where gRPC clients are told that this broker is; default: the first of grpc.listeners") \
+    X(grpc_max_message_bytes, "grpc.max.message.bytes", INT, "16777216", 4096, INT32_MAX, NULL, RESTART, NULL, "largest gRPC message that is taken, and largest single record that is given") \
+    X(grpc_max_concurrent_streams, "grpc.max.concurrent.streams", INT, "256", 1, INT32_MAX, NULL, RESTART, NULL, "calls of one gRPC connection at a time") \
+    X(grpc_calls_max, "grpc.calls.max", INT, "10000", 1, 1000000, NULL, RESTART, NULL, "gRPC calls open at a time, of all connections") \
+    X(grpc_stream_inflight_bytes_max, "grpc.stream.inflight.bytes.max", LONG, "16777216", 1, INT64_MAX, NULL, RESTART, NULL, "unacknowledged bytes after which a ProduceStream is not read on") \
+    X(grpc_heartbeat_interval_ms, "grpc.heartbeat.interval.ms", INT, "5000", 10, INT32_MAX, NULL, RESTART, NULL, "silence of a subscribed partition after which it gets a heartbeat") \
+    X(grpc_keepalive_time_ms, "grpc.keepalive.time.ms", LONG, "60000", -1, INT64_MAX, NULL, RESTART, NULL, "silence after which a gRPC connection is pinged; -1 = never") \
+    X(grpc_keepalive_timeout_ms, "grpc.keepalive.timeout.ms", INT, "20000", 1, INT32_MAX, NULL, RESTART, NULL, "how long the answer to such a ping may take before the connection is closed") \
+    X(grpc_ping_interval_min_ms, "grpc.ping.interval.min.ms", INT, "10000", 0, INT32_MAX, NULL, RESTART, NULL, "a client that pings an idle gRPC connection more often is closed") \
+    X(grpc_connection_max_idle_ms, "grpc.connection.max.idle.ms", LONG, "600000", -1, INT64_MAX, NULL, RESTART, NULL, "a gRPC connection without calls is closed after this; -1 = never") \
+    X(grpc_connection_max_age_ms, "grpc.connection.max.age.ms", LONG, "-1", -1, INT64_MAX, NULL, RESTART, NULL, "a gRPC connection is asked to reconnect after this, so that load spreads; -1 = never") \
+    X(grpc_memory_bytes, "grpc.memory.bytes", LONG, "0", 0, INT64_MAX, NULL, RESTART, NULL, "memory of the gRPC library beyond which calls are closed, a fuse; 0 = from the budget") \
+    X(grpc_shutdown_grace_ms, "grpc.shutdown.grace.ms", INT, "2000", 0, 600000, NULL, RESTART, NULL, "how long gRPC calls may take to end when the server stops") \
     X(peer_listeners, "peer.listeners", LIST, "127.0.0.1:9093", 0, 0, NULL, RESTART, NULL, "where other brokers connect") \
     X(broker_rack, "broker.rack", TEXT, NULL, 0, 0, NULL, RESTART, NULL, "rack of this broker") \
     X(ottla_network_threads, "ottla.network.threads", INT, "0", 0, 256, NULL, RESTART, NULL, "reactors; 0 = one per core") \

@@ -141,6 +141,15 @@ enum ot_err broker_records_pack(struct broker *broker, struct ot_str topic, stru
     return err;
 }
 
+void broker_records_stamp(struct broker_produce_part *part, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence)
+{
+    uint8_t *batch = part->records;
+    ot_store_u64(batch + 43, (uint64_t)producer_id);
+    ot_store_u16(batch + 51, (uint16_t)producer_epoch);
+    ot_store_u32(batch + 53, (uint32_t)base_sequence);
+    ot_store_u32(batch + ENG_BATCH_CRC_POS, ot_crc32c(0, batch + ENG_BATCH_CRC_FROM, part->records_bytes - ENG_BATCH_CRC_FROM));
+}
+
 int32_t broker_records_batch_max(struct broker *broker, struct ot_str topic)
 {
     struct broker_partition *partition = broker_partition_find(broker, topic, 0);

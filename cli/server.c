@@ -1,7 +1,7 @@
 /* Puts the house together and takes it apart: knows everyone, decides nothing.
  *
  * Up: configuration, memory budget, executors, broker (blocks until every log is open), doors.
- * Down: doors stop accepting, broker flushes and writes its marker, doors close, broker goes, executors go. */
+ * Down: gRPC streams are told to connect again, doors stop accepting, broker flushes and writes its marker, doors close, broker goes, executors go. */
 #include "cli/server.h"
 #include "base/io.h"
 #include "base/log.h"
@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "broker/broker.h"
 #include "broker/loggers.h"
+#include "cli/grpc_door.h"
 #include "cli/rest_door.h"
 #include "cli/server_config.h"
 #include "cli/version.h"
@@ -47,11 +48,12 @@ struct house {
     struct broker *broker;
     struct rpc_kafka_server *kafka;
     struct cli_rest_door rest;
+    struct cli_grpc_door grpc;
     struct rpc_kafka_listener doors[CLI_LISTENERS_MAX];
     struct ot_metrics *metrics;
     const char *log_level;                 /* as applied last */
     struct ot_net_address kafka_addresses[CLI_LISTENERS_MAX], advertised[CLI_LISTENERS_MAX];
-    struct broker_listener listeners[CLI_LISTENERS_MAX];
+    struct broker_listener listeners[CLI_LISTENERS_MAX + 1];     /* Kafka's, and where gRPC calls are taken */
     uint32_t listener_count;
     int64_t started_us;
 };
@@ -142,6 +144,7 @@ static enum ot_err start_budget(struct house *house, const struct broker_config 
 
 static enum ot_err start_broker(struct house *house)
 {
+    const uint32_t more = cli_grpc_endpoint(&house->grpc, &house->listeners[house->listener_count]) ? 1 : 0;
     struct broker_setup setup = {
         .io = ot_io_real(),
         .config = house->config,
@@ -158,7 +161,7 @@ static enum ot_err start_broker(struct house *house)
         .metrics = house->metrics,
         .decode_pool = ot_mem_pool_buffers(&house->budget.pools[OT_MEM_decoding]),
         .listeners = house->listeners,
-        .listener_count = house->listener_count,
+        .listener_count = house->listener_count + more,
     };
     return setup.decode_pool == NULL ? OT_ERR_NO_MEMORY : broker_open(&setup, &house->broker);
 }
@@ -234,18 +237,21 @@ static void say_ready(struct house *house)
             (int)cluster.cluster_id.bytes, cluster.cluster_id.data, cluster.this_broker);
         fprintf(stderr, "  data     %-16s %s\n", config->log_dirs, gib);
         for (uint32_t i = 0; i < house->listener_count; i++) fprintf(stderr, "  kafka    %s:%d\n", house->listeners[i].host, house->listeners[i].port);
+        if (house->grpc.server != NULL) fprintf(stderr, "  grpc     %s\n", config->grpc_listeners);
         if (config->rest_listeners != NULL && config->rest_listeners[0] != 0) fprintf(stderr, "  rest     %s\n", config->rest_listeners);
         say_next(house, ms);
     } else {
-        ot_log(OT_LOG_INFO, "server", "ready", "version=%s cluster=%.*s broker=%d kafka=%s rest=%s data=%s start_ms=%.1f", OTTLA_VERSION,
-            (int)cluster.cluster_id.bytes, cluster.cluster_id.data, cluster.this_broker, config->listeners, config->rest_listeners, config->log_dirs, ms);
+        ot_log(OT_LOG_INFO, "server", "ready", "version=%s cluster=%.*s broker=%d kafka=%s grpc=%s rest=%s data=%s start_ms=%.1f", OTTLA_VERSION,
+            (int)cluster.cluster_id.bytes, cluster.cluster_id.data, cluster.this_broker, config->listeners, config->grpc_listeners == NULL ? "" : config->grpc_listeners, config->rest_listeners, config->log_dirs, ms);
     }
     broker_view_give(view);
 }
 
 static void take_down(struct house *house)
 {
+    cli_grpc_drain(&house->grpc);
     if (house->broker != NULL) broker_stop(house->broker);
+    cli_grpc_stop(&house->grpc, broker_config_current(house->config)->grpc_shutdown_grace_ms);
     cli_rest_stop(&house->rest);
     rpc_kafka_server_stop(house->kafka, 2000);
     rpc_kafka_server_free(house->kafka);
@@ -290,6 +296,7 @@ static int run(struct house *house)
     ot_guard_install();
     raise_limits();
     int code = read_listeners(house, config);
+    if (code < 0) code = cli_grpc_read(&house->grpc, config);
     if (code < 0) code = bind_listeners(house, config);
     if (code < 0) code = cli_rest_bind(&house->rest, config);
     if (code >= 0) return code;
@@ -301,8 +308,10 @@ static int run(struct house *house)
         ot_mem_watch(&house->budget, house->metrics);
         ot_exec_pool_watch(house->io_pool, house->metrics);
     }
+    if (err == OT_OK && (code = cli_grpc_bind(&house->grpc, config, &house->budget, ot_exec_pool_exec(house->io_pool), house->metrics)) >= 0) return code;
     if (err == OT_OK) err = start_broker(house);
     if (err == OT_OK) err = start_doors(house);
+    if (err == OT_OK) err = cli_grpc_start(&house->grpc, house->broker);
     if (err == OT_OK) err = cli_rest_start(&house->rest, house->broker, house->kafka, &house->budget, house->metrics, why, sizeof(why));
     if (err == OT_ERR_LOCKED)
         return cli_fail(CLI_CONFLICT, "ottla server --data OTHER-DIRECTORY, or stop the other one", "the server did not start: another server uses the data in %s", config->log_dirs);
@@ -319,7 +328,8 @@ static int check(struct house *house)
     struct ot_net_address rest[CLI_LISTENERS_MAX];
     char why[400] = "";
     if (cli_rest_addresses(config->rest_listeners, rest, CLI_LISTENERS_MAX, why, sizeof(why)) < 0) return cli_fail(CLI_USAGE, NULL, "rest.listeners: %s", why);
-    return read_listeners(house, config);
+    const int code = read_listeners(house, config);
+    return code < 0 ? cli_grpc_read(&house->grpc, config) : code;
 }
 
 int cli_server_run(const struct cli_args *args)

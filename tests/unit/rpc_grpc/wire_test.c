@@ -1,0 +1,256 @@
+/* The wire format: what is written is read back, and what is no message is refused where it goes wrong. */
+#include "testing.h"
+
+#include "rpc/grpc/messages.h"
+
+#include <string.h>
+
+static uint8_t space[4096];
+static struct ot_arena arena;
+
+static struct ot_blob blob(const void *data, size_t bytes) { return (struct ot_blob){ data, (uint32_t)bytes, false }; }
+#define BYTES(text) blob(text, sizeof(text) - 1)
+
+static int setup(void **state)
+{
+    (void)state;
+    ot_arena_init(&arena, 1u << 20);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    ot_arena_free(&arena);
+    return 0;
+}
+
+static void fields_come_back_as_they_were_written(void **state)
+{
+    (void)state;
+    struct ot_writer writer = ot_writer_over(space, sizeof space);
+    rpcg_put_int(&writer, 1, 300);
+    rpcg_put_int(&writer, 2, -1);
+    rpcg_put_int(&writer, 3, 0);           /* left out */
+    rpcg_put_text(&writer, 4, "abc");
+    rpcg_put_text(&writer, 5, NULL);       /* left out */
+    const int32_t list[] = { 1, 300, -1 };
+    rpcg_put_i32s(&writer, 16, list, 3);
+    assert_int_equal(writer.err, OT_OK);
+    struct ot_reader reader = ot_reader_over(space, writer.needed);
+    struct rpcg_field field;
+    assert_true(rpcg_field_next(&reader, &field));
+    assert_int_equal(field.number, 1);
+    assert_int_equal(rpcg_field_int(&reader, &field), 300);
+    assert_true(rpcg_field_next(&reader, &field));
+    assert_int_equal(rpcg_field_i32(&reader, &field), -1);
+    assert_true(rpcg_field_next(&reader, &field));
+    assert_int_equal(field.number, 4);
+    assert_true(ot_str_equal(rpcg_field_str(&reader, &field), ot_str_of("abc")));
+    assert_true(rpcg_field_next(&reader, &field));
+    assert_int_equal(field.number, 16);
+    assert_int_equal(field.bytes.bytes, 1 + 2 + 10);
+    assert_false(rpcg_field_next(&reader, &field));
+    assert_int_equal(reader.err, OT_OK);
+}
+
+static void what_is_no_message_is_refused(void **state)
+{
+    (void)state;
+    static const struct { const char *what; const char *data; size_t bytes; enum ot_err err; } bad[] = {
+        { "a tag alone", "\x08", 1, OT_ERR_SHORT },
+        { "a length past the end", "\x0a\x05" "ab", 4, OT_ERR_SHORT },
+        { "a length of 2^64 - 1", "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, OT_ERR_SHORT },
+        { "a varint that does not end", "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 12, OT_ERR_MALFORMED },
+        { "field number 0", "\x00\x01", 2, OT_ERR_MALFORMED },
+        { "wire type 6", "\x0e", 1, OT_ERR_MALFORMED },
+        { "the end of a group that never began", "\x0c", 1, OT_ERR_MALFORMED },
+        { "a group that does not end", "\x0b\x08\x01", 3, OT_ERR_SHORT },
+        { "a group that ends under another number", "\x0b\x14", 2, OT_ERR_MALFORMED },
+        { "four bytes of which two are there", "\x0d\x01\x02", 3, OT_ERR_SHORT },
+    };
+    for (size_t i = 0; i < OT_ARRAY_COUNT(bad); i++) {
+        struct ot_reader reader = ot_reader_over(bad[i].data, bad[i].bytes);
+        struct rpcg_field field;
+        while (rpcg_field_next(&reader, &field)) {
+        }
+        if (reader.err == OT_OK) fail_msg("%s was taken", bad[i].what);
+        if (reader.err != bad[i].err && !(bad[i].err == OT_ERR_SHORT && reader.err == OT_ERR_MALFORMED)) fail_msg("%s: %s", bad[i].what, ot_err_name(reader.err));
+    }
+}
+
+static void groups_and_unknown_fields_are_passed_over(void **state)
+{
+    (void)state;
+    /* group 1 { group 2 { 3: 1 } } | 9: fixed64 | 10: fixed32 | 11: "x" | 1: "t" */
+    struct rpcg_init_ask ask;
+    const char *why = NULL;
+    assert_int_equal(rpcg_init_decode(BYTES("\x9b\x06\x13\x18\x01\x14\x9c\x06\x49\x01\x02\x03\x04\x05\x06\x07\x08\x55\x01\x02\x03\x04\x5a\x01x\x0a\x01t"), &ask, &why), OT_OK);
+    assert_true(ot_str_equal(ask.transactional_id, ot_str_of("t")));
+    uint8_t deep[40];
+    memset(deep, 0x0b, sizeof deep);       /* groups in groups, deeper than anybody writes them */
+    assert_int_equal(rpcg_init_decode(blob(deep, sizeof deep), &ask, &why), OT_ERR_MALFORMED);
+}
+
+/* ---- produce */
+
+static struct rpcg_produce_ask asked;
+static const char *why;
+
+static enum ot_err produce(const void *data, size_t bytes)
+{
+    ot_arena_reset(&arena);
+    return rpcg_produce_decode(blob(data, bytes), 1234, &arena, &asked, &why);
+}
+#define PRODUCE(text) produce(text, sizeof(text) - 1)
+
+static void a_produce_request_of_batches_borrows_them(void **state)
+{
+    (void)state;
+    static const char body[] = "\x0a\x01t\x10\x05\x18\x02\x20\x64\x48\x07\x7a\x03xyz";
+    assert_int_equal(PRODUCE(body), OT_OK);
+    assert_true(ot_str_equal(asked.topic, ot_str_of("t")));
+    assert_int_equal(asked.partition, 5);
+    assert_int_equal(asked.acks, 1);
+    assert_int_equal(asked.timeout_ms, 100);
+    assert_int_equal(asked.id, 7);
+    assert_int_equal(asked.batches.bytes, 3);
+    assert_ptr_equal(asked.batches.data, (const uint8_t *)body + sizeof body - 4);
+    assert_int_equal(arena.used_bytes, 0);
+    /* not the last field, and twice: legal, the last one counts */
+    assert_int_equal(PRODUCE("\x7a\x01x\x7a\x02yz\x0a\x01t"), OT_OK);
+    assert_int_equal(asked.batches.bytes, 2);
+    assert_int_equal(asked.acks, -1);      /* unspecified: all */
+}
+
+static void records_tell_null_from_empty(void **state)
+{
+    (void)state;
+    assert_int_equal(PRODUCE("\x0a\x01t\x3a\x00\x3a\x02\x38\x01\x3a\x02\x30\x01\x3a\x0e\x10\x05\x1a\x01k\x2a\x03\x0a\x01h\x2a\x02\x18\x01"), OT_OK);
+    assert_int_equal(asked.record_count, 4);
+    assert_true(asked.records[0].key.null);
+    assert_false(asked.records[0].value.null);
+    assert_int_equal(asked.records[0].value.bytes, 0);
+    assert_int_equal(asked.records[0].timestamp_ms, 1234);
+    assert_false(asked.records[1].key.null);
+    assert_int_equal(asked.records[1].key.bytes, 0);
+    assert_true(asked.records[2].value.null);
+    assert_int_equal(asked.records[3].timestamp_ms, 5);
+    assert_int_equal(asked.records[3].header_count, 2);
+    assert_true(ot_str_equal(asked.records[3].headers[0].key, ot_str_of("h")));
+    assert_false(asked.records[3].headers[0].value.null);
+    assert_true(asked.records[3].headers[1].value.null);
+}
+
+static void requests_that_make_no_sense_say_why(void **state)
+{
+    (void)state;
+    static const struct { const char *data; size_t bytes; const char *words; } bad[] = {
+#define BAD(text, words) { text, sizeof(text) - 1, words }
+        BAD("\x7a\x01x", "topic"), BAD("\x0a\x01t", "no records"), BAD("\x0a\x01t\x7a\x01x\x3a\x00", "one of them"),
+        BAD("\x0a\x01t\x18\x04\x7a\x01x", "Acks"), BAD("\x0a\x01t\x40\x05\x3a\x00", "Compression"),
+        BAD("\x0a\x01t\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x7a\x01x", "partition -1"),
+        BAD("\x0a\x01t\x10\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01\x3a\x00", "negative"),
+        BAD("\x0a\x01t\x20\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x3a\x00", "timeout_ms"),
+        BAD("\x0a\x01t\x32\x02\x08\x01\x7a\x01x", "name their producer"), BAD("\x0a\x01t\x32\x04\x10\x80\x80\x02\x3a\x00", "out of range"),
+    };
+    for (size_t i = 0; i < OT_ARRAY_COUNT(bad); i++) {
+        if (produce(bad[i].data, bad[i].bytes) != OT_ERR_INVALID_REQUEST) fail_msg("row %zu was taken", i);
+        if (strstr(why, bad[i].words) == NULL) fail_msg("row %zu says: %s", i, why);
+    }
+    assert_int_equal(PRODUCE("\x0a\x01t\x3d\x00\x00\x00\x00"), OT_ERR_MALFORMED);      /* records as a fixed32 */
+    assert_int_equal(PRODUCE("\x0a\x01\xff\x7a\x01x"), OT_ERR_MALFORMED);              /* no UTF-8 */
+    assert_int_equal(PRODUCE("\x0a\x01t\x3a\x03\x1a\x05k"), OT_ERR_SHORT);             /* a key that is longer than its record */
+}
+
+static void many_empty_records_end_at_the_cap_of_the_arena(void **state)
+{
+    (void)state;
+    static uint8_t body[100000];
+    for (size_t i = 0; i + 1 < sizeof body; i += 2) memcpy(body + i, "\x3a", 2);
+    assert_int_equal(produce(body, sizeof body), OT_ERR_NO_MEMORY);
+}
+
+static void every_prefix_of_a_message_is_refused_or_understood(void **state)
+{
+    (void)state;
+    static const char body[] = "\x0a\x01t\x10\x05\x18\x02\x32\x04\x08\x01\x18\x02\x3a\x0e\x10\x05\x1a\x01k\x2a\x03\x0a\x01h\x2a\x02\x18\x01\x7a\x03xyz";
+    for (size_t bytes = 0; bytes < sizeof body; bytes++) {
+        uint8_t *exact = malloc(bytes > 0 ? bytes : 1);        /* so that a sanitizer sees a step too far */
+        assert_non_null(exact);
+        memcpy(exact, body, bytes);
+        (void)produce(exact, bytes);
+        free(exact);
+    }
+}
+
+/* ---- the others */
+
+static void fetch_and_subscribe_have_their_defaults(void **state)
+{
+    (void)state;
+    struct rpcg_fetch_ask fetch;
+    struct rpcg_subscribe_ask subscribe;
+    assert_int_equal(rpcg_fetch_decode(BYTES("\x0a\x01t\x18\x09"), &fetch, &why), OT_OK);
+    assert_int_equal(fetch.offset, 9);
+    assert_int_equal(fetch.leader_epoch, -1);
+    assert_int_equal(fetch.format, RPCG_FORMAT_RECORDS);
+    assert_false(fetch.read_committed);
+    assert_int_equal(rpcg_fetch_decode(BYTES("\x0a\x01t\x38\x02\x40\x02\x48\x01"), &fetch, &why), OT_OK);
+    assert_int_equal(fetch.leader_epoch, 0);
+    assert_int_equal(fetch.format, RPCG_FORMAT_BATCHES);
+    assert_true(fetch.read_committed);
+    assert_int_equal(rpcg_fetch_decode(BYTES("\x0a\x01t\x40\x03"), &fetch, &why), OT_ERR_INVALID_REQUEST);
+    assert_int_equal(rpcg_fetch_decode(BYTES("\x18\x01"), &fetch, &why), OT_ERR_INVALID_REQUEST);
+    assert_int_equal(rpcg_subscribe_decode(BYTES("\x0a\x05\x0a\x01t\x18\x03\x0a\x03\x0a\x01u"), &arena, &subscribe, &why), OT_OK);
+    assert_int_equal(subscribe.part_count, 2);
+    assert_int_equal(subscribe.parts[0].start, RPCG_START_OFFSET);
+    assert_int_equal(subscribe.parts[1].start, RPCG_START_LATEST);
+    assert_int_equal(rpcg_subscribe_decode(BYTES("\x0a\x05\x0a\x01t\x18\x05"), &arena, &subscribe, &why), OT_ERR_INVALID_REQUEST);
+    assert_int_equal(rpcg_subscribe_decode(BYTES(""), &arena, &subscribe, &why), OT_ERR_INVALID_REQUEST);
+}
+
+static void offsets_become_kafkas_special_times(void **state)
+{
+    (void)state;
+    struct rpcg_offsets_ask ask;
+    assert_int_equal(rpcg_offsets_decode(BYTES("\x0a\x03\x0a\x01t\x0a\x05\x0a\x01t\x18\x02\x0a\x07\x0a\x01t\x18\x03\x20\x09\x0a\x05\x0a\x01t\x18\x04"), &arena, &ask, &why), OT_OK);
+    assert_int_equal(ask.part_count, 4);
+    assert_int_equal(ask.parts[0].at, -1);
+    assert_int_equal(ask.parts[1].at, -2);
+    assert_int_equal(ask.parts[2].at, 9);
+    assert_int_equal(ask.parts[3].at, -3);
+    assert_int_equal(rpcg_offsets_decode(BYTES("\x0a\x05\x0a\x01t\x18\x05"), &arena, &ask, &why), OT_ERR_INVALID_REQUEST);
+}
+
+static void an_error_info_has_its_reason_domain_and_leader(void **state)
+{
+    (void)state;
+    struct rpcg_error error = { .error = OT_ERR_NOT_LEADER_OR_FOLLOWER, .topic = ot_str_of("t"), .partition = 3, .leader_id = 2, .leader_epoch = 7, .leader_address = "h:1" };
+    const struct rpcg_status status = { 9, "words", &error };
+    struct ot_writer writer = ot_writer_over(space, sizeof space);
+    rpcg_put_status(&writer, &status);
+    assert_int_equal(writer.err, OT_OK);
+    static const char *const parts[] = { "\x08\x09\x12\x05words", "\x0a\x28type.googleapis.com/google.rpc.ErrorInfo", "\x0a\x16NOT_LEADER_OR_FOLLOWER\x12\x05ottla",
+        "\x0a\x09leader_id\x12\x01" "2", "\x0a\x0cleader_epoch\x12\x01" "7", "\x0a\x0eleader_address\x12\x03h:1", "\x0a\x09retriable\x12\x04true", "\x0a\x0akafka_code\x12\x01" "6",
+        "\x0a\x05topic\x12\x01t", "\x0a\x09partition\x12\x01" "3" };
+    for (size_t i = 0; i < OT_ARRAY_COUNT(parts); i++)
+        if (memmem(space, writer.needed, parts[i], strlen(parts[i])) == NULL) fail_msg("part %zu is missing", i);
+    /* an error of the house goes out under Kafka's name, and its own beside it */
+    error = (struct rpcg_error){ .error = OT_ERR_NO_SPACE, .topic = { .null = true }, .leader_id = -1 };
+    writer = ot_writer_over(space, sizeof space);
+    rpcg_put_status(&writer, &status);
+    assert_non_null(memmem(space, writer.needed, "ottla_error\x12\x08NO_SPACE", 21));
+    assert_null(memmem(space, writer.needed, "leader_id", 9));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(fields_come_back_as_they_were_written), cmocka_unit_test(what_is_no_message_is_refused),
+        cmocka_unit_test(groups_and_unknown_fields_are_passed_over), cmocka_unit_test(a_produce_request_of_batches_borrows_them),
+        cmocka_unit_test(records_tell_null_from_empty), cmocka_unit_test(requests_that_make_no_sense_say_why),
+        cmocka_unit_test(many_empty_records_end_at_the_cap_of_the_arena), cmocka_unit_test(every_prefix_of_a_message_is_refused_or_understood),
+        cmocka_unit_test(fetch_and_subscribe_have_their_defaults), cmocka_unit_test(offsets_become_kafkas_special_times),
+        cmocka_unit_test(an_error_info_has_its_reason_domain_and_leader) };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
