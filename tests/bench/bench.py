@@ -21,7 +21,9 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "integration"))
+sys.path.insert(0, str(TOP / "tests" / "bench"))
 import batch  # noqa: E402
+import grpc_bench  # noqa: E402
 import harness  # noqa: E402
 import java  # noqa: E402
 from admin import Admin  # noqa: E402
@@ -128,10 +130,10 @@ def run_loader(*words):
     return json.loads(done.stdout)
 
 
-def load(side, mode, topic, gigabytes, records, record_bytes, *more):
+def load(side, mode, topic, gigabytes, records, record_bytes, *more, partitions=4):
     """CPU seconds of the server, and what the loader says."""
     begin = cpu_s(side.server.process.pid)
-    done = run_loader(mode, "127.0.0.1", side.server.port, topic, 4, int(gigabytes * 1e9), records, record_bytes, *more)
+    done = run_loader(mode, "127.0.0.1", side.server.port, topic, partitions, int(gigabytes * 1e9), records, record_bytes, *more)
     return cpu_s(side.server.process.pid) - begin, done
 
 
@@ -387,6 +389,30 @@ def report(results, bare_costs, path):
         Path(path).write_text(json.dumps(rows, indent=1) + "\n")
 
 
+def grpc_rounds(root, rounds):
+    """The gRPC door beside the Kafka door of the same server and beside the bare core, in turn."""
+    out = []
+    for number_of_round in range(rounds):
+        print(f"round {number_of_round + 1} of {rounds}: grpc", file=sys.stderr, flush=True)
+        side = Ottla(Path(tempfile.mkdtemp(dir=root)))
+        start_empty(side)
+        try:
+            topics = {"unary": "g-unary", "64 KB": "g-64", "1 MB": "g-1m"}
+            with side.server.connect(timeout_s=60) as c:
+                for topic in (*topics.values(), "k-unary", "k-64-KB", "k-1-MB"):
+                    Admin(c).create(topic)
+            address = f"127.0.0.1:{side.server.more_ports[1]}"
+            figures = {"grpc": grpc_bench.work(cpu_s, side.server.process.pid, address, topics)}
+            figures["kafka door"] = grpc_bench.kafka_door(lambda s, mode, topic, gigabytes, *more: load(s, mode, topic, gigabytes, *more, partitions=1), side)
+        finally:
+            side.server.kill()
+            shutil.rmtree(side.server.directory, ignore_errors=True)
+        figures["bare"] = grpc_bench.bare(cpu_s, root, harness.free_ports)
+        out.append(figures)
+    grpc_bench.table(out)
+    return out
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--json")
@@ -399,6 +425,12 @@ def main():
     makers = {c.name: c for c in (Ottla, OttlaDefault, Apache) if not args.side or c.name in args.side}
     results = {side: [] for side in makers}
     try:
+        if not args.only or re.search(args.only, "grpc"):
+            grpc_figures = grpc_rounds(root, args.rounds)
+            if args.only == "grpc":
+                if args.json:
+                    Path(args.json).write_text(json.dumps({"grpc": grpc_figures}, indent=1) + "\n")
+                return 0
         bare_costs = bare(root) if not args.only or re.search("produce|fetch", args.only) else {}
         warm_up = 1 if "kafka" in makers and not args.no_warm_up else 0
         for number_of_round in range(args.rounds + warm_up):

@@ -1,0 +1,3 @@
+module ottla.example/grpc
+
+go 1.21

@@ -1,0 +1,167 @@
+"""The gRPC door under load: many streams, a million calls, restarts, and a count of what is copied."""
+import re
+import subprocess
+import threading
+import time
+
+import pytest
+
+import batch
+from clients_test import kcat
+from grpc_stubs import channel, grpc, pb, pb_grpc, split
+from harness import TOP, until
+
+BATCHES = pb.PAYLOAD_FORMAT_RECORD_BATCHES
+
+
+def record(value):
+    return pb.Record(value=value)
+
+
+def anonymous_kib(broker):
+    lines = open(f"/proc/{broker.process.pid}/status").read().splitlines()
+    return int(next(line for line in lines if line.startswith("RssAnon")).split()[1])
+
+
+def test_record_bytes_are_not_copied_on_fetch(own_broker, tmp_path):
+    """memcpy and memmove of the whole process are interposed: what they take out of mapped segments is next to nothing beside what sendmsg is handed from there."""
+    shim = tmp_path / "copy_counter.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-fno-builtin", "-o", shim, TOP / "tests/integration/copy_counter.c", "-ldl"], check=True, timeout=60)
+    broker = own_broker(start=False)
+    broker.wrap = ["env", f"LD_PRELOAD={shim}"]
+    broker.start()
+    with channel(broker) as made:
+        log = pb_grpc.LogStub(made)
+        one = batch.build([b"x" * 1000] * 900)
+        log.Produce(pb.ProduceRequest(topic="t", record_batches=one), timeout=20)
+        log.Fetch(pb.FetchRequest(topic="t", format=BATCHES), timeout=20)
+        for _ in range(20):
+            log.Produce(pb.ProduceRequest(topic="t", record_batches=one), timeout=20)
+        got = sum(len(log.Fetch(pb.FetchRequest(topic="t", offset=900 * i, format=BATCHES), timeout=20).record_batches) for i in range(20))
+    broker.stop()
+    copied, sent = map(int, re.search(r"copy_counter copied=(\d+) sent=(\d+)", broker.log()).groups())
+    assert sent >= got
+    assert copied < sent / 1000
+
+
+@pytest.mark.long
+def test_ten_thousand_short_streams(own_broker):
+    broker = own_broker()
+    with channel(broker) as made:
+        log = pb_grpc.LogStub(made)
+        log.Produce(pb.ProduceRequest(topic="t", records=[record(b"x")]), timeout=20)
+
+        def work(count):
+            for i in range(count):
+                stream = log.Subscribe(pb.SubscribeRequest(partitions=[pb.SubscribePartition(topic="t", start=pb.START_EARLIEST)]), timeout=60)
+                next(stream)
+                if i % 2:
+                    next(stream)
+                stream.cancel()
+                list(log.ProduceStream(iter([pb.ProduceStreamRequest(topic="t", acks=pb.ACKS_LEADER, records=[record(b"y")])]), timeout=60))
+
+        work(200)
+        before = anonymous_kib(broker)
+        threads = [threading.Thread(target=work, args=(1225,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(600)
+        until(lambda: log.ListOffsets(pb.ListOffsetsRequest(partitions=[pb.ListOffsetsPartition(topic="t")]), timeout=20).partitions[0].offset == 5101, 60, "all written")
+        assert anonymous_kib(broker) - before < 20 << 10
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_no_growth_over_a_million_calls(own_broker):
+    loader = next((TOP / "build" / "release").rglob("bench_grpc_loader"), None)
+    if loader is None:
+        pytest.skip("no bench_grpc_loader")
+    broker = own_broker()
+    with channel(broker) as made:
+        pb_grpc.LogStub(made).Produce(pb.ProduceRequest(topic="t", records=[record(b"x")]), timeout=20)
+
+    def calls(count):
+        subprocess.run([loader, "unary", f"127.0.0.1:{broker.more_ports[1]}", "t", str(count), "100", "32"], check=True, stdout=subprocess.DEVNULL, timeout=900)
+
+    calls(100000)
+    before = anonymous_kib(broker)
+    calls(1000000)
+    assert anonymous_kib(broker) - before < 8 << 10, "KiB"
+
+
+@pytest.mark.long
+def test_a_restart_under_load_loses_nothing_acknowledged(own_broker):
+    """Three stops, one of them kill -9, under a stream of idempotent appends that is taken up again: every acknowledged record is there, once, in order."""
+    broker = own_broker()
+    stop, acknowledged = threading.Event(), []
+    with channel(broker, **{"grpc.max_reconnect_backoff_ms": 200, "grpc.initial_reconnect_backoff_ms": 100, "grpc.min_reconnect_backoff_ms": 100}) as made:
+        log = pb_grpc.LogStub(made)
+        log.Produce(pb.ProduceRequest(topic="t", records=[record(b"first")]), timeout=20)
+        producer = log.InitProducer(pb.InitProducerRequest(), timeout=20)
+
+        def requests(first):
+            number = first
+            while not stop.is_set():
+                yield pb.ProduceStreamRequest(topic="t", id=number, acks=pb.ACKS_ALL, records=[record(b"%d" % number)],
+                                              producer=pb.Producer(id=producer.producer_id, epoch=producer.producer_epoch, sequence=number))
+                number += 1
+                if number - len(acknowledged) > 200:
+                    time.sleep(0.01)  # poll
+
+        def work():
+            while not stop.is_set():
+                try:
+                    for message in log.ProduceStream(requests(len(acknowledged)), timeout=120):
+                        for ack in message.acknowledgements:
+                            assert ack.id == len(acknowledged), ack
+                            if ack.HasField("error"):
+                                assert ack.error.retriable, ack
+                                break
+                            acknowledged.append(ack.base_offset)
+                        else:
+                            continue
+                        break
+                except grpc.RpcError as error:
+                    if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
+                        raise
+                    time.sleep(0.05)  # poll
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        for how in (broker.stop, broker.kill, broker.stop):
+            before = len(acknowledged)
+            until(lambda: len(acknowledged) > before + 500 or not thread.is_alive(), 60, lambda: len(acknowledged))
+            how()
+            broker.start()
+        stop.set()
+        thread.join(60)
+        count = len(acknowledged)
+    lines = kcat(broker, "-C", "-t", "t", "-o", "beginning", "-e", "-q", "-f", "%o %s\n")[0].splitlines()
+    assert lines[0] == "0 first" and count > 1500
+    assert [int(line.split()[1]) for line in lines[1:]] == list(range(len(lines) - 1))
+    assert [int(line.split()[0]) for line in lines[1:count + 1]] == acknowledged
+
+
+@pytest.mark.long
+def test_a_cold_log_is_followed_to_its_end(own_broker):
+    """Segments of 1 MiB whose pages are dropped: ranges are read in by an I/O thread, across segments and windows."""
+    broker = own_broker(log_segment_bytes=1 << 20)
+    with channel(broker) as made:
+        log = pb_grpc.LogStub(made)
+        one = batch.build([b"x" * 1000] * 100)
+        for _ in range(100):
+            log.Produce(pb.ProduceRequest(topic="t", record_batches=one), timeout=20)
+        broker.stop()
+        for segment in broker.partition("t").glob("*.log"):
+            subprocess.run(["dd", f"of={segment}", "oflag=nocache", "conv=notrunc,fdatasync", "count=0"], check=True, stderr=subprocess.DEVNULL)
+        broker.start()
+        end, batches = 0, 0
+        stream = log.Subscribe(pb.SubscribeRequest(partitions=[pb.SubscribePartition(topic="t", start=pb.START_EARLIEST)], format=BATCHES), timeout=60, wait_for_ready=True)
+        for message in stream:
+            batches += len(split(message.record_batches))
+            end = max(end, message.next_offset)
+            if end == 10000:
+                break
+        assert batches == 100
+        stream.cancel()
