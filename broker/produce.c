@@ -150,6 +150,10 @@ static bool check(struct broker *broker, struct broker_produce_part *part)
         return false;
     }
     if ((part->owner = owner_of(broker, part)) == NULL) return false;
+    if (produce->origin == ENG_ORIGIN_CLIENT && part->owner->topic->internal) {      /* what coordinators believe comes from coordinators */
+        refuse(part, OT_ERR_INVALID_TOPIC_EXCEPTION, "clients may not write to internal topics");
+        return false;
+    }
     ot_series_add(part->owner->topic->series.produce_requests, 1);
     if (atomic_load(&core->stopping)) {
         refuse(part, OT_ERR_NOT_LEADER_OR_FOLLOWER, "the server is stopping");
