@@ -293,3 +293,24 @@ def test_offsets_of_a_transaction_count_when_it_commits(broker, topic, name):
         until(lambda: committed(True) == (5, 0), 10, lambda: committed(True))
     assert consumer.committed(asked, timeout=10)[0].offset == 5
     consumer.close()
+
+
+@pytest.mark.timeout(180)
+def test_the_log_of_transactions_reads_as_kafkas(broker, topic, name):
+    """By Kafka's own formatter."""
+    need_java()
+    p = producer(broker, name)
+    p.begin_transaction()
+    send(p, topic, names("a", 1))
+    p.commit_transaction(20)
+    text = java(TOOLS + "consumer.ConsoleConsumer", "--bootstrap-server", broker.bootstrap, "--topic", "__transaction_state", "--from-beginning", "--timeout-ms", 6000,
+                "--formatter", TOOLS + "consumer.TransactionLogMessageFormatter")
+    records, at = [], text.find('{"key"')
+    while at >= 0:                             # the formatter puts nothing between them
+        record, end = json.JSONDecoder().raw_decode(text, at)
+        records.append(record)
+        at = text.find('{"key"', end)
+    mine = [r["value"]["data"] for r in records if r["key"]["data"]["transactionalId"] == name]
+    assert [r["transactionStatus"] for r in mine] == ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"], mine
+    assert mine[1]["transactionPartitions"] == [{"topic": topic, "partitionIds": [0]}]
+    assert mine[0]["transactionPartitions"] is None and mine[3]["transactionPartitions"] == []
