@@ -159,7 +159,8 @@ static bool check(struct broker *broker, struct broker_produce_part *part)
         refuse(part, OT_ERR_NOT_LEADER_OR_FOLLOWER, "the server is stopping");
         return false;
     }
-    if (atomic_load(&part->owner->stage) == BROKER_PARTITION_OPEN && broker_space_refuses(core, part->owner->store_dir)) {
+    const bool is_marker = produce->origin == ENG_ORIGIN_COORDINATOR && produce->transaction_version > 0;     /* small, and readers wait for it: from the reserve */
+    if (!is_marker && atomic_load(&part->owner->stage) == BROKER_PARTITION_OPEN && broker_space_refuses(core, part->owner->store_dir)) {
         part->error = OT_ERR_NO_SPACE;
         snprintf(part->text, sizeof(part->text), "the disk of this partition has %llu bytes free, produce needs more than ottla.disk.free.refuse.bytes",
             (unsigned long long)atomic_load(&core->dir_free_bytes[part->owner->store_dir]));

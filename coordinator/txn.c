@@ -124,6 +124,14 @@ static void complete(struct coord_txns *txns, struct coord_txn *txn, struct coor
     coord_txn_schedule(txns, txn);
 }
 
+/* Its record is on the way; carried out when that is committed. */
+static void prepared(struct coord_txns *txns, struct coord_txn *txn)
+{
+    txn->prepared_next = NULL;
+    *txns->prepared_last = txn;
+    txns->prepared_last = &txn->prepared_next;
+}
+
 /* next_producer_id: what the producer goes on with after an epoch that was the last; else -1. */
 static void prepare(struct coord_txns *txns, struct coord_txn *txn, bool commit, int16_t version, int64_t next_producer_id, struct coord_txn_time now)
 {
@@ -137,9 +145,7 @@ static void prepare(struct coord_txns *txns, struct coord_txn *txn, bool commit,
     txn->previous_producer_id = txn->producer_id;
     txn->retry_wait_us = COORD_TXN_RETRY_FIRST_US;
     step(txns, txn, commit ? OT_TRANSACTION_STATE_PREPARE_COMMIT : OT_TRANSACTION_STATE_PREPARE_ABORT, now);
-    txn->prepared_next = NULL;
-    *txns->prepared_last = txn;
-    txns->prepared_last = &txn->prepared_next;
+    prepared(txns, txn);
 }
 
 /* Nobody who knows the epoch of now can write or decide any more, and what is open is aborted. With version 2 the epoch grows by two: by one for the fence, so
@@ -583,12 +589,10 @@ void coord_txns_loaded(struct coord_txns *txns, struct coord_txn_time now)
         } else if (!coord_txn_is_open(txn)) {
             arm_expiry(txns, txn, now);
         } else {
+            /* what was read may be of the log's end and not be committed yet: the decision is written once more, and holds when that is committed */
             txn->retry_wait_us = COORD_TXN_RETRY_FIRST_US;
-            if (txn->part_count > 0) {
-                send_markers(txns, txn);
-            } else {
-                complete(txns, txn, now);
-            }
+            coord_txn_write(txns, txn);
+            prepared(txns, txn);
         }
         coord_txn_schedule(txns, txn);
     }

@@ -568,7 +568,11 @@ static void a_restart_goes_on_with_what_was_decided(void **state)
     assert_int_equal(finish(&a, true, 2), OT_OK);
     assert_int_equal(finish(&b, false, 0), OT_OK);
     txn_desk_stop(&desk);
+    desk.hold_commit = true;                   /* what was read may not be committed yet */
     txn_desk_start(&desk, desk.record_count);
+    assert_int_equal(desk.mark_count, 0);
+    desk.hold_commit = false;
+    txn_desk_commit(&desk);
     assert_int_equal(desk.mark_count, 2);
     const struct txn_desk_mark *mark = &desk.marks[desk.mark_first];
     bool first_is_a = strcmp(mark->id, "a") == 0;
