@@ -81,7 +81,7 @@ struct broker_markers {
     struct ot_buf *buf;
     uint32_t open;
 };
-/* done on home, never before this returns: each place is OK when its marker is committed. */
+/* On home's thread; done there, never before this returns: each place is OK when its marker is committed. */
 void broker_markers(struct broker *broker, struct broker_markers *markers);
 
 /* ---- for broker/ itself */

@@ -558,6 +558,11 @@ void coord_txns_tick(struct coord_txns *txns, struct coord_txn_time now)
         refuse_late(txns, txn, now);
         if (txn->state == OT_TRANSACTION_STATE_ONGOING && txn->open_deadline_us <= now.now_us) {
             fence(txns, txn, COORD_TXN_TIMED_OUT, now);
+        } else if (txn->retry_us <= now.now_us && txn->unproven) {
+            txn->retry_us = INT64_MAX;
+            txn->unproven = false;
+            coord_txn_write(txns, txn);
+            prepared(txns, txn);
         } else if (txn->retry_us <= now.now_us) {
             send_markers(txns, txn);
         } else if (!coord_txn_is_open(txn) && txn->expire_us <= now.now_us) {
@@ -589,10 +594,10 @@ void coord_txns_loaded(struct coord_txns *txns, struct coord_txn_time now)
         } else if (!coord_txn_is_open(txn)) {
             arm_expiry(txns, txn, now);
         } else {
-            /* what was read may be of the log's end and not be committed yet: the decision is written once more, and holds when that is committed */
+            /* what was read may be of the log's end and not be committed yet: the next tick writes the decision once more, and it holds when that is committed */
             txn->retry_wait_us = COORD_TXN_RETRY_FIRST_US;
-            coord_txn_write(txns, txn);
-            prepared(txns, txn);
+            txn->retry_us = now.now_us;
+            txn->unproven = true;
         }
         coord_txn_schedule(txns, txn);
     }

@@ -20,6 +20,7 @@ struct coord_txn {
     struct coord_txn_part *parts;              /* sorted by topic name, then partition */
     uint32_t part_count, part_cap;
     uint64_t seq;                              /* of its last record */
+    bool unproven;                             /* its decision was read from the log and may not be committed: written once more at retry_us */
     bool marking, marker_out, late;            /* markers are with the driver; in the queue of outputs; were tried in vain */
     int64_t open_deadline_us, retry_us, retry_wait_us, expire_us, deadline_us;
     uint32_t heap_index;                       /* 0: not in the heap */

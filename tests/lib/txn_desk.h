@@ -134,6 +134,16 @@ static inline void txn_desk_drain(struct txn_desk *desk)
 
 static inline bool txn_desk_answered(const struct coord_txn_request *request) { return request->seq == UINT64_MAX; }
 
+static inline void txn_desk_pass(struct txn_desk *desk, int64_t ms)
+{
+    desk->now.now_us += ms * 1000;
+    desk->now.wall_ms += ms;
+    while (coord_txns_deadline_us(desk->txns) <= desk->now.now_us) {
+        coord_txns_tick(desk->txns, desk->now);
+        txn_desk_drain(desk);
+    }
+}
+
 static inline void txn_desk_start(struct txn_desk *desk, uint32_t records)
 {
     enum ot_err err = coord_txns_new(&desk->config, &desk->txns);
@@ -155,6 +165,7 @@ static inline void txn_desk_start(struct txn_desk *desk, uint32_t records)
     desk->mark_count = 0;
     coord_txns_loaded(desk->txns, desk->now);
     txn_desk_drain(desk);
+    txn_desk_pass(desk, 0);
 }
 
 static inline void txn_desk_stop(struct txn_desk *desk)
@@ -186,16 +197,6 @@ static inline void txn_desk_free(struct txn_desk *desk)
     for (uint32_t i = 0; i < desk->record_count; i++) {
         free(desk->records[i].key);
         free(desk->records[i].value);
-    }
-}
-
-static inline void txn_desk_pass(struct txn_desk *desk, int64_t ms)
-{
-    desk->now.now_us += ms * 1000;
-    desk->now.wall_ms += ms;
-    while (coord_txns_deadline_us(desk->txns) <= desk->now.now_us) {
-        coord_txns_tick(desk->txns, desk->now);
-        txn_desk_drain(desk);
     }
 }
 

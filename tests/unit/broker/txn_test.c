@@ -1,0 +1,402 @@
+/* Transactions over a real broker on a real disk that fails on request. Threads are real, so tests wait for facts and never for time. */
+#include "broker/room.h"
+
+#include "base/io_fault.h"
+#include "base/util.h"
+#include "broker/transactions.h"
+#include "engine/batch_build.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+struct house {
+    char root[128];
+    struct ot_io_fault fault;
+    struct ot_exec_pool *io, *flush;
+    struct ot_exec_thread *background, *coord, *door, *shard;
+    struct ot_exec *exec;
+    struct ot_pool *decode;
+    struct broker_config_store *config;
+    struct broker *broker;
+};
+static const struct broker_listener listener = { "PLAINTEXT", "127.0.0.1", NULL, 9092, 0, "PLAINTEXT" };
+static struct house house;
+
+static void set(const char *key, const char *value)
+{
+    char text[300];
+    if (broker_config_set(house.config, BROKER_SOURCE_FLAG, "test", key, value, text, sizeof text) != OT_OK) fail_msg("%s", text);
+}
+
+static void start(void)
+{
+    assert_int_equal(broker_config_store_new(&house.config), OT_OK);
+    set("log.dirs", house.root);
+    set("ottla.disk.reserve.bytes", "0");
+    set("ottla.disk.free.refuse.bytes", "0");
+    set("transaction.state.log.num.partitions", "2");
+    assert_int_equal(ot_exec_pool_start("io", 2, &house.io), OT_OK);
+    assert_int_equal(ot_exec_pool_start("flush", 1, &house.flush), OT_OK);
+    assert_int_equal(ot_exec_thread_start("background", &house.background), OT_OK);
+    assert_int_equal(ot_exec_thread_start("coord", &house.coord), OT_OK);
+    assert_int_equal(ot_exec_thread_start("door", &house.door), OT_OK);
+    assert_int_equal(ot_exec_thread_start("shard", &house.shard), OT_OK);
+    house.exec = ot_exec_thread_exec(house.shard);
+    house.decode = ot_pool_new("decode", 64 << 20, 0);
+    const struct broker_setup setup = { .io = &house.fault.io, .config = house.config, .io_exec = ot_exec_pool_exec(house.io), .flush_exec = ot_exec_pool_exec(house.flush),
+        .background_exec = ot_exec_thread_exec(house.background), .coord_exec = ot_exec_thread_exec(house.coord), .shard_execs = &house.exec, .shard_exec_count = 1,
+        .decode_pool = house.decode, .listeners = &listener, .listener_count = 1 };
+    assert_int_equal(broker_open(&setup, &house.broker), OT_OK);
+}
+
+static void stop(void)
+{
+    broker_stop(house.broker);
+    broker_close(house.broker);
+    ot_exec_thread_stop(house.door);
+    ot_exec_thread_stop(house.shard);
+    ot_exec_thread_stop(house.coord);
+    ot_exec_thread_stop(house.background);
+    ot_exec_pool_stop(house.io);
+    ot_exec_pool_stop(house.flush);
+    ot_pool_free(house.decode);                /* asserts that every buffer came back */
+    broker_config_store_free(house.config);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    memset(&house, 0, sizeof house);
+    const char *tmp = getenv("TMPDIR");
+    snprintf(house.root, sizeof house.root, "%s/ottla-txn-XXXXXX", tmp == NULL ? "/tmp" : tmp);
+    if (mkdtemp(house.root) == NULL) return -1;
+    ot_io_fault_init(&house.fault, ot_io_real());
+    start();
+    return 0;
+}
+
+static int end(void **state)
+{
+    char command[200];
+    (void)state;
+    stop();
+    snprintf(command, sizeof command, "rm -rf '%s'", house.root);
+    return system(command) == 0 ? 0 : -1;
+}
+
+/* ---- calls, waited for */
+
+struct waited { pthread_mutex_t mutex; pthread_cond_t changed; bool done; };
+static struct waited waited = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false };
+static void wake(void)
+{
+    pthread_mutex_lock(&waited.mutex);
+    waited.done = true;
+    pthread_cond_signal(&waited.changed);
+    pthread_mutex_unlock(&waited.mutex);
+}
+static void wait_here(void)
+{
+    pthread_mutex_lock(&waited.mutex);
+    while (!waited.done) pthread_cond_wait(&waited.changed, &waited.mutex);
+    waited.done = false;
+    pthread_mutex_unlock(&waited.mutex);
+}
+static void called(struct broker_call *call) { (void)call; wake(); }
+static struct broker_call call_here(void) { return (struct broker_call){ .home = ot_exec_thread_exec(house.door), .done = called }; }
+
+static void topic_make(const char *name)
+{
+    struct broker_admin_item item = { .kind = BROKER_CREATE_TOPIC, .topic = ot_str_of(name), .partition_count = 2, .replication_factor = -1, .if_version = -1 };
+    struct broker_admin admin = { .call = call_here(), .timeout_ms = 30000, .items = &item, .item_count = 1 };
+    broker_admin(house.broker, &admin);
+    wait_here();
+    assert_int_equal(item.error, OT_OK);
+}
+
+static bool again(enum ot_err err)
+{
+    return err == OT_ERR_COORDINATOR_NOT_AVAILABLE || err == OT_ERR_COORDINATOR_LOAD_IN_PROGRESS || err == OT_ERR_NOT_COORDINATOR || err == OT_ERR_CONCURRENT_TRANSACTIONS
+        || err == OT_ERR_NOT_ENOUGH_REPLICAS || err == OT_ERR_NO_SPACE;
+}
+
+static enum ot_err ask_once(const struct coord_txn_request *request, struct coord_txn_request *answered)
+{
+    struct broker_txn txn = { .call = call_here(), .request = *request };
+    broker_txn(house.broker, &txn);
+    wait_here();
+    *answered = txn.request;
+    return txn.request.error;
+}
+
+/* As clients do it: until it is done or refused for good. */
+static enum ot_err ask(const struct coord_txn_request *request, struct coord_txn_request *answered)
+{
+    while (again(ask_once(request, answered))) {
+    }
+    return answered->error;
+}
+
+struct producer { const char *id; int64_t producer_id; int16_t epoch; int32_t sequences[2]; };
+
+static enum ot_err init(struct producer *producer)
+{
+    struct coord_txn_request request = coord_txn_request_default(COORD_TXN_INIT, ot_str_of(producer->id)), answered;
+    request.timeout_ms = 60000;
+    const enum ot_err err = ask(&request, &answered);
+    producer->producer_id = answered.producer_id_out;
+    producer->epoch = answered.producer_epoch_out;
+    memset(producer->sequences, 0, sizeof producer->sequences);
+    return err;
+}
+
+static struct coord_txn_request of(enum coord_txn_ask what, const struct producer *producer)
+{
+    struct coord_txn_request request = coord_txn_request_default(what, ot_str_of(producer->id));
+    request.producer_id = producer->producer_id;
+    request.producer_epoch = producer->epoch;
+    return request;
+}
+
+static enum ot_err add(const struct producer *producer, const char *topic, int32_t partition)
+{
+    struct coord_txn_place place = { .topic = ot_str_of(topic), .partition = partition };
+    struct coord_txn_request request = of(COORD_TXN_ADD, producer), answered;
+    request.places = &place;
+    request.place_count = 1;
+    return ask(&request, &answered);
+}
+
+static enum ot_err finish(struct producer *producer, bool commit, int16_t version)
+{
+    struct coord_txn_request request = of(COORD_TXN_END, producer), answered;
+    request.commit = commit;
+    request.version = version;
+    const enum ot_err err = ask(&request, &answered);
+    if (err == OT_OK && version >= 2) *producer = (struct producer){ producer->id, answered.producer_id_out, answered.producer_epoch_out, { 0 } };
+    return err;
+}
+
+struct sending { struct broker_produce produce; struct broker_produce_part part; struct ot_task go; };
+static void sending_go(struct ot_task *task) { (void)broker_produce(house.broker, &OT_CONTAINER(task, struct sending, go)->produce); }
+static void queued(struct broker_produce *produce) { (void)produce; }
+
+static enum ot_err send_once(const struct producer *producer, const char *topic, int32_t partition, int16_t version)
+{
+    struct eng_batch_fields fields = eng_batch_fields_default();
+    struct eng_batch_builder builder;
+    struct eng_sink sink;
+    fields.producer_id = producer->producer_id;
+    fields.producer_epoch = producer->epoch;
+    fields.base_sequence = producer->sequences[partition];
+    fields.transactional = true;
+    eng_sink_pool(&sink, house.decode, 4096);
+    assert_int_equal(eng_batch_build_begin(&builder, &fields, NULL, &sink), OT_OK);
+    assert_int_equal(eng_batch_build_next(&builder, ot_clock_wall_ms(), (struct ot_blob){ (const uint8_t *)"k", 1, false }, (struct ot_blob){ (const uint8_t *)"v", 1, false }, NULL, 0), OT_OK);
+    assert_int_equal(eng_batch_build_finish(&builder), OT_OK);
+    struct sending sending = { .go.run = sending_go };
+    sending.produce = (struct broker_produce){ .call = call_here(), .buf = eng_sink_take(&sink), .acks = -1, .timeout_ms = 30000, .api_version = version,
+        .transactional_id = ot_str_of(producer->id), .origin = ENG_ORIGIN_CLIENT, .parts = &sending.part, .part_count = 1, .queued = queued };
+    sending.part = (struct broker_produce_part){ .topic = ot_str_of(topic), .partition = partition, .records = sending.produce.buf->data, .records_bytes = sending.produce.buf->bytes };
+    eng_sink_free(&sink);
+    ot_exec_post(sending.produce.call.home, &sending.go);
+    wait_here();
+    ot_buf_unref(sending.produce.buf);
+    return sending.part.error;
+}
+
+static enum ot_err send(struct producer *producer, const char *topic, int32_t partition, int16_t version)
+{
+    enum ot_err err;
+    while (again(err = send_once(producer, topic, partition, version))) {
+    }
+    producer->sequences[partition] += err == OT_OK ? 1 : 0;
+    return err;
+}
+
+static struct broker_partition_state look(const char *topic, int32_t partition)
+{
+    struct broker_partition_state state;
+    struct broker_partition *found = broker_partition_find(house.broker, ot_str_of(topic), partition);
+    assert_non_null(found);
+    broker_partition_state(found, &state);
+    broker_partition_put(found);
+    return state;
+}
+
+static void until_stable(const char *topic, int32_t partition, int64_t end_offset)
+{
+    struct broker_partition_state state;
+    do state = look(topic, partition);
+    while (state.last_stable_offset < end_offset || state.log_end_offset < end_offset);
+    assert_int_equal(state.log_end_offset, end_offset);
+}
+
+/* Where it ends once all is stable; markers may be there twice. */
+static void until_all_stable(const char *topic, int32_t partition, int64_t *least)
+{
+    struct broker_partition_state state;
+    do state = look(topic, partition);
+    while (state.last_stable_offset < state.log_end_offset || state.log_end_offset < *least + 2);
+    *least = state.log_end_offset;
+}
+
+static enum ot_transaction_state state_of(const char *id)
+{
+    struct ot_arena arena;
+    struct ot_str ids[] = { ot_str_of(id) };
+    enum ot_transaction_state found;
+    ot_arena_init(&arena, 1 << 20);
+    for (;;) {
+        struct broker_txn_list list = { .call = call_here(), .ids = ids, .id_count = 1, .arena = &arena };
+        broker_txn_list(house.broker, &list);
+        wait_here();
+        assert_int_equal(list.error, OT_OK);
+        if (again(list.rows->error)) continue;
+        assert_int_equal(list.rows->error, OT_OK);
+        found = list.rows->state;
+        break;
+    }
+    ot_arena_free(&arena);
+    return found;
+}
+
+/* ---- what must hold */
+
+static void both_protocols_end_with_a_marker(void **state)
+{
+    (void)state;
+    struct producer old = { .id = "old" }, new = { .id = "new" };
+    topic_make("t");
+    assert_int_equal(init(&old), OT_OK);
+    assert_int_equal(init(&new), OT_OK);
+    assert_int_equal(send(&old, "t", 0, 9), OT_ERR_INVALID_TXN_STATE);         /* not added */
+    assert_int_equal(send(&old, "t", 0, 11), OT_ERR_TRANSACTION_ABORTABLE);
+    assert_int_equal(add(&old, "t", 0), OT_OK);
+    assert_int_equal(send(&old, "t", 0, 9), OT_OK);
+    assert_int_equal(send(&old, "t", 0, 9), OT_OK);
+    assert_int_equal(look("t", 0).last_stable_offset, 0);
+    assert_int_equal(send(&new, "t", 1, 12), OT_OK);                           /* added by asking */
+    assert_int_equal(finish(&old, true, 0), OT_OK);
+    assert_int_equal(finish(&new, false, 2), OT_OK);
+    until_stable("t", 0, 3);
+    until_stable("t", 1, 2);
+    assert_int_equal(new.epoch, 1);
+    assert_int_equal(send(&new, "t", 1, 12), OT_OK);
+    assert_int_equal(finish(&new, true, 2), OT_OK);
+    until_stable("t", 1, 4);
+    struct producer late = { "new", new.producer_id, 0, { 0, 1 } };
+    assert_int_equal(send(&late, "t", 1, 12), OT_ERR_INVALID_PRODUCER_EPOCH);
+    late.id = "nobody";
+    assert_int_equal(send(&late, "t", 1, 12), OT_ERR_INVALID_PRODUCER_ID_MAPPING);
+    assert_int_equal(look("t", 1).log_end_offset, 4);
+}
+
+static void an_open_transaction_goes_on_after_a_restart(void **state)
+{
+    (void)state;
+    struct producer a = { .id = "a" };
+    topic_make("t");
+    assert_int_equal(init(&a), OT_OK);
+    assert_int_equal(send(&a, "t", 0, 12), OT_OK);
+    stop();
+    start();
+    assert_int_equal(state_of("a"), OT_TRANSACTION_STATE_ONGOING);
+    assert_int_equal(send(&a, "t", 0, 12), OT_OK);
+    assert_int_equal(look("t", 0).last_stable_offset, 0);
+    assert_int_equal(finish(&a, true, 2), OT_OK);
+    until_stable("t", 0, 3);
+}
+
+static void a_deleted_topic_holds_nobody_up(void **state)
+{
+    (void)state;
+    struct producer a = { .id = "a" };
+    topic_make("t");
+    topic_make("gone");
+    assert_int_equal(init(&a), OT_OK);
+    assert_int_equal(send(&a, "t", 0, 12), OT_OK);
+    assert_int_equal(send(&a, "gone", 0, 12), OT_OK);
+    struct broker_admin_item item = { .kind = BROKER_DELETE_TOPIC, .topic = ot_str_of("gone"), .if_version = -1 };
+    struct broker_admin admin = { .call = call_here(), .timeout_ms = 30000, .items = &item, .item_count = 1 };
+    broker_admin(house.broker, &admin);
+    wait_here();
+    assert_int_equal(item.error, OT_OK);
+    assert_int_equal(finish(&a, true, 2), OT_OK);
+    until_stable("t", 0, 2);
+    while (state_of("a") != OT_TRANSACTION_STATE_COMPLETE_COMMIT) {
+    }
+}
+
+struct marking { struct broker_markers markers; struct ot_task go; };
+static void marking_go(struct ot_task *task) { broker_markers(house.broker, &OT_CONTAINER(task, struct marking, go)->markers); }
+
+static void an_operator_ends_what_hangs(void **state)
+{
+    (void)state;
+    struct producer a = { .id = "a" };
+    struct coord_txn_request answered, request;
+    topic_make("t");
+    assert_int_equal(init(&a), OT_OK);
+    request = of(COORD_TXN_ABORT, &a);
+    assert_int_equal(ask(&request, &answered), OT_ERR_INVALID_TXN_STATE);
+    assert_int_equal(send(&a, "t", 0, 12), OT_OK);
+    assert_int_equal(ask(&request, &answered), OT_OK);
+    until_stable("t", 0, 2);
+    assert_int_equal(finish(&a, true, 2), OT_ERR_PRODUCER_FENCED);
+    /* and by markers alone, where no coordinator knows of it */
+    struct producer b = { .id = "b" };
+    assert_int_equal(init(&b), OT_OK);
+    assert_int_equal(send(&b, "t", 1, 12), OT_OK);
+    struct coord_txn_place places[] = { { .topic = ot_str_of("t"), .partition = 1 }, { .topic = ot_str_of("t"), .partition = 9 } };
+    struct broker_marker marker = { .producer_id = b.producer_id, .producer_epoch = b.epoch, .version = 1, .places = places, .place_count = 2 };
+    struct marking marking = { .markers = { .call = call_here(), .markers = &marker, .marker_count = 1 }, .go.run = marking_go };
+    ot_exec_post(marking.markers.call.home, &marking.go);
+    wait_here();
+    assert_int_equal(marking.markers.error, OT_OK);
+    assert_int_equal(places[0].error, OT_OK);
+    assert_int_equal(places[1].error, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+    until_stable("t", 1, 2);
+}
+
+static void clients_do_not_write_what_coordinators_read(void **state)
+{
+    (void)state;
+    struct producer a = { .id = "a" };
+    assert_int_equal(init(&a), OT_OK);
+    assert_int_equal(send(&a, "__transaction_state", 0, 12), OT_ERR_INVALID_TOPIC_EXCEPTION);
+}
+
+/* One write after the other fails: the record of the step, the batch, a marker, the completion. Whatever it is, asking again brings the transaction to its end, whole. */
+static void any_write_may_fail_once(void **state)
+{
+    (void)state;
+    struct producer a = { .id = "a" };
+    int64_t ends[2] = { 0, 0 };
+    topic_make("t");
+    assert_int_equal(init(&a), OT_OK);
+    for (uint64_t n = 1; n <= 6; n++) {
+        ot_io_fault_at(&house.fault, OT_IO_CALL_PWRITEV, n, OT_ERR_NO_SPACE);
+        const bool commit = n % 2 == 1;
+        assert_int_equal(send(&a, "t", 0, 12), OT_OK);
+        assert_int_equal(send(&a, "t", 1, 12), OT_OK);
+        assert_int_equal(finish(&a, commit, 2), OT_OK);
+        until_all_stable("t", 0, &ends[0]);
+        until_all_stable("t", 1, &ends[1]);
+        while (state_of("a") != (commit ? OT_TRANSACTION_STATE_COMPLETE_COMMIT : OT_TRANSACTION_STATE_COMPLETE_ABORT)) {
+        }
+        ot_io_fault_at(&house.fault, OT_IO_CALL_ANY, 0, OT_OK);
+    }
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    static const struct CMUnitTest tests[] = { T(both_protocols_end_with_a_marker), T(an_open_transaction_goes_on_after_a_restart), T(a_deleted_topic_holds_nobody_up),
+        T(an_operator_ends_what_hangs), T(clients_do_not_write_what_coordinators_read), T(any_write_may_fail_once) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
