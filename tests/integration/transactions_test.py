@@ -136,6 +136,7 @@ def transactions_tool(broker, *words):
     return java(TOOLS + "TransactionsCommand", "--bootstrap-server", broker.bootstrap, *words)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_the_transactions_tool_lists_describes_and_aborts(broker, topic, name):
     need_java()
@@ -198,6 +199,7 @@ def test_rest_lists_describes_and_aborts(broker, topic, name):
     del send_more
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_held_at_an_older_protocol(own_broker, name):
     """transaction.version lowered by kafka-features: Java's producer then speaks the protocol before KIP-890, and again the new one afterwards."""
@@ -295,6 +297,7 @@ def test_offsets_of_a_transaction_count_when_it_commits(broker, topic, name):
     consumer.close()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_the_log_of_transactions_reads_as_kafkas(broker, topic, name):
     """By Kafka's own formatter."""
