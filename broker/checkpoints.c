@@ -21,29 +21,58 @@ size_t broker_name_key(char out[static 320], const char *topic, int32_t partitio
 
 struct load { struct broker_core *core; uint32_t dir; enum eng_checkpoint kind; enum ot_err err; };
 
-static struct broker_found *found_of(struct load *load, const char *topic, int32_t partition)
-{
-    char key[320];
-    size_t key_bytes = broker_name_key(key, topic, partition);
-    struct broker_found *found = ot_map_get(&load->core->found, key, key_bytes);
-    if (found != NULL) return found->dir == load->dir ? found : NULL;
-    found = malloc(sizeof(*found));
-    if (found == NULL || ot_map_put(&load->core->found, key, key_bytes, found) != OT_OK) {
-        free(found);
-        load->err = OT_ERR_NO_MEMORY;
-        return NULL;
-    }
-    *found = (struct broker_found){ .dir = load->dir, .offsets = { -1, -1, -1, -1 } };
-    return found;
-}
-
+/* One for each directory that has a folder of that name: a topic may have been deleted, and one of its name made, while a directory was offline. */
 static void folder(void *arg, uint32_t dir, const char *topic, int32_t partition)
 {
     struct load *load = arg;
-    struct broker_found *found = found_of(load, topic, partition);
-    if (found != NULL) found->folder = true;
-    else if (load->err == OT_OK)
+    char key[320];
+    size_t key_bytes = broker_name_key(key, topic, partition);
+    struct broker_found *first = ot_map_get(&load->core->found, key, key_bytes), *found = malloc(sizeof(*found));
+    if (first != NULL)
         ot_log(OT_LOG_ERROR, "log", "duplicate_folder", "topic=%s partition=%d log_dir=%s", topic, partition, eng_store_dir_path(load->core->store, dir));
+    if (found != NULL) *found = (struct broker_found){ .dir = dir, .folder = true, .offsets = { -1, -1, -1, -1 }, .other = first };
+    if (found != NULL && ot_map_put(&load->core->found, key, key_bytes, found) == OT_OK) return;
+    free(found);
+    load->err = OT_ERR_NO_MEMORY;
+}
+
+/* Of several folders of one name the topic's own, by its id; else one that says nothing; else any. May block. */
+void broker_found_choose(struct broker_core *core, struct broker_partition *partition)
+{
+    char key[320];
+    size_t key_bytes = broker_name_key(key, partition->topic->name, partition->index);
+    struct broker_found *best = NULL, **best_link = NULL;
+    int best_rank = -1;
+    pthread_rwlock_rdlock(&core->registry);
+    struct broker_found *first = ot_map_get(&core->found, key, key_bytes);
+    bool several = first != NULL && first->other != NULL && ot_map_get(&core->dying, key, key_bytes) == NULL;     /* else an older topic of the name may still let go of them */
+    pthread_rwlock_unlock(&core->registry);
+    if (!several) return;
+    for (struct broker_found **link = &first; *link != NULL; link = &(*link)->other) {         /* the chain changes here alone, and the partition opens once at a time */
+        struct ot_uuid id;
+        enum ot_err err = eng_store_topic_id(core->store, (*link)->dir, partition->topic->name, partition->index, &id);
+        int rank = err == OT_OK ? (ot_uuid_equal(&id, &partition->topic->id) ? 2 : 0) : 1;
+        if (rank > best_rank) best = *link, best_link = link, best_rank = rank;
+    }
+    if (best != first) {
+        pthread_rwlock_wrlock(&core->registry);
+        *best_link = best->other;
+        best->other = first;
+        ot_ignore(ot_map_put(&core->found, key, key_bytes, best), "replaces a value: needs no memory");
+        pthread_rwlock_unlock(&core->registry);
+    }
+    /* the others are out of the way before a start that finds only them, the right directory being offline, takes one for the partition */
+    for (struct broker_found *other = best->other; best_rank == 2 && other != NULL; other = other->other)
+        ot_ignore(eng_store_set_aside(core->store, other->dir, partition->topic->name, partition->index), "it is found again at the next start");
+}
+
+void broker_found_free(struct broker_found *found)
+{
+    while (found != NULL) {
+        struct broker_found *other = found->other;
+        free(found);
+        found = other;
+    }
 }
 
 static void row(void *arg, const struct eng_checkpoint_row *row)
@@ -53,7 +82,8 @@ static void row(void *arg, const struct eng_checkpoint_row *row)
     size_t key_bytes = broker_name_key(key, row->topic, row->partition);
     struct broker_found *found = ot_map_get(&load->core->found, key, key_bytes);
     if (found == NULL && ot_map_put(&load->core->stale, key, key_bytes, &load->core->stale) != OT_OK) load->err = OT_ERR_NO_MEMORY;
-    if (found != NULL && found->dir == load->dir) found->offsets[load->kind] = row->offset;
+    for (; found != NULL; found = found->other)
+        if (found->dir == load->dir) found->offsets[load->kind] = row->offset;
 }
 
 enum ot_err broker_checkpoints_load(struct broker_core *core)
@@ -73,7 +103,7 @@ enum ot_err broker_checkpoints_load(struct broker_core *core)
 
 void broker_checkpoints_free(struct broker_core *core)
 {
-    for (uint32_t i = 0; i < core->found.count; i++) free(core->found.entries[i].value);
+    for (uint32_t i = 0; i < core->found.count; i++) broker_found_free(core->found.entries[i].value);
     ot_map_free(&core->found);
     ot_map_free(&core->dying);
     ot_map_free(&core->stale);
@@ -124,6 +154,10 @@ static bool write_dir(struct broker_core *core, uint32_t dir, struct broker_part
         if (err == OT_OK) continue;
         written = false;
         ot_log(OT_LOG_WARN, "log", "checkpoint_failed", "log_dir=%s error=%s", eng_store_dir_path(core->store, dir), ot_err_name(err));
+        if (err == OT_ERR_IO) {                /* a disk that takes no small file takes no record either; and others need not wait for its files */
+            eng_store_fail_dir(core->store, dir, err, "checkpoint");
+            break;
+        }
     }
     return written;
 }
@@ -155,7 +189,7 @@ uint64_t broker_checkpoints_write(struct broker_core *core, bool sync)
         bool offline = eng_store_dir_offline(core->store, dir);        /* its files say what they said: nobody can change that */
         bool good = memory && !offline && write_dir(core, dir, list, count, rows, sync);
         if (!good) failed |= UINT64_C(1) << dir;
-        written = written && (good || offline);
+        written = written && (good || offline || eng_store_dir_offline(core->store, dir));
     }
     for (uint32_t i = 0; list != NULL && i < count; i++) broker_partition_put(list[i]);
     free(rows);

@@ -185,7 +185,9 @@ void broker_decoder_give(struct broker_core *core, struct broker_decoder *decode
 bool broker_space_refuses(struct broker_core *core, uint32_t dir);      /* any thread, cheap */
 void broker_space_check(struct broker_core *core);     /* may block: background thread */
 /* checkpoints.c */
-struct broker_found { uint32_t dir; bool folder, taken /* somebody opens it */; int64_t offsets[ENG_CHECKPOINT_COUNT]; /* by enum eng_checkpoint; -1 unknown */ };
+struct broker_found { uint32_t dir; bool folder, taken /* somebody opens it */; int64_t offsets[ENG_CHECKPOINT_COUNT]; /* by enum eng_checkpoint; -1 unknown */ struct broker_found *other; /* of that name */ };
+void broker_found_choose(struct broker_core *core, struct broker_partition *partition);        /* puts the right one of several first */
+void broker_found_free(struct broker_found *found);                    /* NULL is fine; the others too */
 size_t broker_name_key(char out[static 320], const char *topic, int32_t partition);    /* "topic\0" + partition as text */
 OT_MUST_CHECK enum ot_err broker_checkpoints_load(struct broker_core *core);
 void broker_checkpoints_free(struct broker_core *core);

@@ -70,6 +70,14 @@ static enum ot_err list(const struct broker_offsets *offsets, struct broker_offs
     return err == OT_ERR_IO ? OT_ERR_KAFKA_STORAGE_ERROR : err;
 }
 
+static enum ot_err keep_name(struct broker_partition *owner)
+{
+    enum ot_err err = eng_log_keep_name(owner->log);
+    if (err != OT_ERR_NO_SPACE) return err;
+    eng_store_reserve_release(owner->core->store, owner->store_dir);   /* it is there for this */
+    return eng_log_keep_name(owner->log);
+}
+
 static enum ot_err delete_records(struct broker_offsets_part *part, struct broker_partition *owner)
 {
     const struct broker_topic_config *config = atomic_load_explicit(&owner->topic->config, memory_order_acquire);
@@ -80,6 +88,7 @@ static enum ot_err delete_records(struct broker_offsets_part *part, struct broke
         if (*policy == 'd') break;
     }
     if (before < 0 || before > high_watermark) return OT_ERR_OFFSET_OUT_OF_RANGE;
+    if (before > eng_log_start_offset(owner->log) && keep_name(owner) != OT_OK) return OT_ERR_KAFKA_STORAGE_ERROR;
     struct broker_produce_part *done = NULL;
     pthread_mutex_lock(&owner->mutex);         /* under it no other log takes the place of this one */
     eng_log_set_start(owner->log, before);

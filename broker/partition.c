@@ -81,7 +81,7 @@ static void forget_stale(struct broker_partition_opening *opening, const char *k
 static void found_is_used(struct broker_core *core, const char *key, size_t key_bytes)
 {
     pthread_rwlock_wrlock(&core->registry);
-    free(ot_map_remove(&core->found, key, key_bytes));
+    broker_found_free(ot_map_remove(&core->found, key, key_bytes));
     pthread_rwlock_unlock(&core->registry);
 }
 
@@ -97,6 +97,7 @@ static enum place place(struct broker_partition_opening *opening, struct eng_log
     size_t key_bytes = broker_name_key(key, partition->topic->name, partition->index);
     bool known = false, stale = false;
     enum place where = PLACE_OPEN;
+    broker_found_choose(core, partition);
     pthread_rwlock_wrlock(&core->registry);
     struct broker_found *found = ot_map_get(&core->found, key, key_bytes);
     bool removed = atomic_load(&partition->stage) == BROKER_PARTITION_REMOVED;
@@ -382,7 +383,7 @@ static void retire_run(struct ot_task *task)
     uintptr_t dying = (uintptr_t)ot_map_get(&core->dying, key, key_bytes);
     if (dying > 1) ot_ignore(ot_map_put(&core->dying, key, key_bytes, (void *)(dying - 1)), "replaces a value: needs no memory");
     else (void)ot_map_remove(&core->dying, key, key_bytes);
-    free(ot_map_remove(&core->found, key, key_bytes));
+    broker_found_free(ot_map_remove(&core->found, key, key_bytes));
     core->stale_added++;
     if (ot_map_put(&core->stale, key, key_bytes, &core->stale) != OT_OK)
         ot_log(OT_LOG_WARN, "log", "checkpoint_stale", "topic=%s partition=%d error=NO_MEMORY", partition->topic->name, partition->index);

@@ -79,6 +79,7 @@ static void log_free(struct eng_log *log)
     pthread_mutex_destroy(&log->lock);
     pthread_mutex_destroy(&log->writer_lock);
     pthread_cond_destroy(&log->swapped);
+    pthread_mutex_destroy(&log->names_lock);
     free(log->segments);
     free(log->tail);
     free(log->dir_path);
@@ -103,6 +104,7 @@ enum ot_err eng_log_open(struct eng_store *store, const struct eng_log_open *how
     pthread_mutex_init(&log->lock, NULL);
     pthread_mutex_init(&log->writer_lock, NULL);
     pthread_cond_init(&log->swapped, NULL);
+    pthread_mutex_init(&log->names_lock, NULL);
     enum ot_err err = open_folder(log, how);
     if (err != OT_OK) goto fail;
     if ((err = eng_producers_new(how->config.producers_max, how->config.producer_expiry_ms, &log->producers)) != OT_OK) goto fail;

@@ -47,6 +47,7 @@ struct eng_recovery {
     uint64_t scanned_bytes, cut_bytes;     /* read past the recovery point; removed from the tail */
     int64_t cut_offset;                    /* first offset no longer there, -1 if nothing was cut */
     bool kept_aside;                       /* valid batches followed a bad one: the cut bytes lie in *.cut beside the log */
+    bool epochs_rebuilt;                   /* the epoch file was lost, damaged or did not know what the batches say: no crash does that */
     uint32_t epochs_mended;                /* batches whose leader epoch was above every one there ever was: it was written anew */
     uint32_t indexes_rebuilt, segments;
 };
@@ -133,6 +134,8 @@ struct eng_retained {
 /* Delete whole segments below limit_offset (high watermark) that retention time, size or log start allow. Time: the earlier of the segment's largest
  * record timestamp and the time of its last append (kept in the file's mtime), so a record dated into the future pins nothing. */
 OT_MUST_CHECK enum ot_err eng_log_retain(struct eng_log *log, int64_t limit_offset, int64_t wall_ms, struct eng_retained *out);
+/* Before a log start that somebody was told of is checkpointed: the folder and whose it is are on disk. Else a machine crash leaves a log start whose folder nobody may believe. */
+OT_MUST_CHECK enum ot_err eng_log_keep_name(struct eng_log *log);
 /* Raise log_start_offset (never lowers); offsets below are no longer read. The checkpoint is the caller's. Never blocks. */
 void eng_log_set_start(struct eng_log *log, int64_t log_start_offset);
 

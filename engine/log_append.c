@@ -273,7 +273,7 @@ static enum ot_err append_locked(struct eng_log *log, const struct eng_append_ba
     if (*appended_out > 0) publish(log, &config, seg, batches, *appended_out, wall_ms);
     if (err != OT_OK && log->latest_epoch != epoch) {
         /* epochs without a record: dropped here, else by the next assign or recovery */
-        enum ot_err dropped = eng_epochs_truncate_end(log->epochs, atomic_load(&log->log_end_offset), false);
+        enum ot_err dropped = eng_epochs_truncate_end(log->epochs, atomic_load(&log->log_end_offset), true);
         if (dropped == OT_OK) log->latest_epoch = eng_epochs_latest(log->epochs);
     }
     if (err == OT_OK && seg->map != NULL) eng_log_map_warm(log, seg);

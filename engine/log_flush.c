@@ -16,7 +16,7 @@ static enum ot_err sync_file(struct eng_log *log, struct eng_segment *seg, enum 
 }
 
 /* The folder's own names: in its parent, and what lies in it. */
-static enum ot_err sync_names(struct eng_log *log)
+static enum ot_err sync_names_locked(struct eng_log *log)
 {
     pthread_mutex_lock(&log->lock);
     bool metadata = log->metadata_unsynced, folder = log->dir_unsynced;
@@ -31,6 +31,22 @@ static enum ot_err sync_names(struct eng_log *log)
     log->metadata_unsynced = log->dir_unsynced = false;
     pthread_mutex_unlock(&log->lock);
     return OT_OK;
+}
+
+static enum ot_err sync_names(struct eng_log *log)
+{
+    pthread_mutex_lock(&log->names_lock);
+    enum ot_err err = sync_names_locked(log);
+    pthread_mutex_unlock(&log->names_lock);
+    return err;
+}
+
+enum ot_err eng_log_keep_name(struct eng_log *log)
+{
+    pthread_mutex_lock(&log->lock);
+    bool unsynced = log->metadata_unsynced || (log->dir_unsynced && log->segment_count > 0);
+    pthread_mutex_unlock(&log->lock);
+    return unsynced ? sync_names(log) : OT_OK;
 }
 
 /* The oldest segment with something to sync, taken with a reference and its marks cleared: whoever writes on sets them again. */

@@ -27,6 +27,7 @@ struct eng_log {
     _Atomic bool txn_index_seen;           /* some aborted transaction is indexed: reads must ask */
     pthread_mutex_t writer_lock;           /* held by the writer's calls over their I/O, so that they may walk the list: it changes only under both. A housekeeper takes it to
                                             * remove a front segment, for an instant, and tries it to put an idle log to sleep */
+    pthread_mutex_t names_lock;            /* one at a time syncs the folder and what it is called; held over that I/O */
     pthread_mutex_t lock;                  /* guards what follows, and the segments' plain fields; never held across I/O */
     struct eng_segment **segments;         /* ascending; the last one is active. None: nothing was ever written */
     uint32_t segment_count, segment_cap;
@@ -40,6 +41,7 @@ struct eng_log {
     bool fresh;                            /* this open made the folder */
     bool dir_unsynced;                     /* the folder itself is not in its parent on disk yet */
     bool metadata_missing, metadata_unsynced;
+    bool epochs_damaged;                   /* the epoch file, when it was read */
     /* the writer's own */
     int32_t latest_epoch;
     int64_t snapshot_at;                   /* a producer snapshot of this offset is on disk; -1 */

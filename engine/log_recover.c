@@ -5,7 +5,8 @@
  * (a later batch with a right checksum, or a whole later segment) is kept aside in N.cut files and told, for it was not a torn last write.
  * A bad batch below the recovery point is no crash artefact: CORRUPT, and nothing is changed.
  *
- * A batch's leader epoch lies outside its checksum. One above the committed epoch of the partition was never given: a bit flipped. Believed, it would fence every later append, and cut
+ * A batch's leader epoch lies outside its checksum. One above the committed epoch of the partition, or above all that the epoch file knows (which is synced before an epoch's
+ * first record is written), was never given: a bit flipped. Believed, it would fence every later append, and cut
  * off what follows; it is written anew, as the epoch file has it for that offset. One that is too low is not mended: a batch of a former leader behind a cut looks the same.
  *
  * The walk begins a little before the recovery point, at an index entry whose time entry is there too, and makes both indexes anew from there: a
@@ -182,7 +183,7 @@ struct recovery {
     int64_t checked_from;                  /* the recovery point: checksums from here on */
     int64_t recovery_point;                /* as it was told */
     int64_t expected;                      /* next offset */
-    int32_t last_epoch, leader_epochs;
+    int32_t last_epoch, leader_epochs, file_epoch;     /* file_epoch: the latest of the epoch file, -1: it says nothing */
     bool clean;
     bool indexes_off;                      /* the disk is full */
     uint8_t *buffer;
@@ -326,10 +327,12 @@ static bool follows(const struct recovery *r, const struct eng_batch_info *info)
     return info->partition_leader_epoch < 0 || info->partition_leader_epoch >= r->last_epoch;
 }
 
-/* Of a log that was closed cleanly the end was noted: a batch that leaps over it has a wrong offset, whatever compaction may have done before it. */
+/* The recovery point was the log's end once: no batch leaps over it, unless compaction made the hole, and of a log that was closed cleanly not even then. Such a one has a wrong
+ * offset, which no checksum covers. */
 static bool leaps(const struct recovery *r, const struct eng_batch_info *info)
 {
-    return r->clean && r->recovery_point > 0 && r->expected >= 0 && info->base_offset > r->expected && eng_batch_last_offset(info) >= r->recovery_point;
+    if (r->config.compact_enabled && !r->clean) return false;
+    return r->expected >= 0 && r->expected < r->recovery_point && info->base_offset > r->expected && eng_batch_last_offset(info) >= r->recovery_point;
 }
 
 #define EPOCH_POS 12u                      /* of a batch's leader epoch */
@@ -337,16 +340,14 @@ static bool leaps(const struct recovery *r, const struct eng_batch_info *info)
 static enum ot_err mend_epoch(struct recovery *r, const struct eng_scan *scan, struct eng_batch_info *info)
 {
     struct eng_log *log = r->log;
-    struct eng_epochs *epochs = NULL;
     uint8_t raw[4];
-    if (r->leader_epochs <= 0 || info->magic < 2 || info->partition_leader_epoch < r->leader_epochs) return OT_OK;
-    enum ot_err err = eng_epochs_open(log->io, log->dir_path, &epochs);
-    if (err != OT_OK && err != OT_ERR_CORRUPT) return err;
-    int32_t epoch = OT_MAX(eng_epochs_for_offset(epochs, info->base_offset), r->last_epoch);
-    eng_epochs_close(epochs);
+    if (r->leader_epochs <= 0 || info->magic < 2) return OT_OK;
+    if (info->partition_leader_epoch < r->leader_epochs && (r->file_epoch < 0 || info->partition_leader_epoch <= r->file_epoch)) return OT_OK;
+    int32_t epoch = OT_MAX(eng_epochs_for_offset(log->epochs, info->base_offset), r->last_epoch);
     if (epoch < 0 || epoch >= r->leader_epochs) epoch = r->leader_epochs - 1;
     ot_store_u32(raw, (uint32_t)epoch);
-    if ((err = ot_io_write_all(log->io, scan->fd, raw, sizeof raw, scan->batch_pos + EPOCH_POS)) != OT_OK) return err;
+    enum ot_err err = ot_io_write_all(log->io, scan->fd, raw, sizeof raw, scan->batch_pos + EPOCH_POS);
+    if (err != OT_OK) return err;
     ot_log(OT_LOG_ERROR, "log", "leader_epoch_mended", "dir=%s offset=%" PRId64 " had=%" PRId32 " has=%" PRId32 " committed=%" PRId32, log->dir_path, info->base_offset,
         info->partition_leader_epoch, epoch, r->leader_epochs - 1);
     info->partition_leader_epoch = epoch;
@@ -363,6 +364,22 @@ static enum ot_err add_entries(struct recovery *r, unsigned what, const struct e
     return r->indexes_off ? OT_OK : err;
 }
 
+/* The batch last given once more, with its checksum. */
+static enum ot_err look_again(struct eng_scan *scan)
+{
+    struct eng_batch_info info;
+    scan->pos = scan->batch_pos;
+    scan->check_crc = true;
+    return eng_scan_next(scan, &info);
+}
+
+/* The log ends below its recovery point: the disk lost what it had synced, or the last batch says a wrong number of records. */
+static enum ot_err at_end(const struct recovery *r, const struct eng_segment *seg, struct eng_scan *scan)
+{
+    bool last = seg == r->log->segments[r->log->segment_count - 1], any = scan->pos > scan->batch_pos;
+    return last && any && r->expected >= 0 && r->expected < r->recovery_point ? look_again(scan) : OT_OK;
+}
+
 /* Walks to the first bad batch or the end. OK: the end. Else why it stopped there: scan->pos is behind the last good batch. */
 static enum ot_err walk_batches(struct recovery *r, struct eng_segment *seg, struct walk_start *start, struct eng_scan *scan, bool *by_order)
 {
@@ -374,8 +391,9 @@ static enum ot_err walk_batches(struct recovery *r, struct eng_segment *seg, str
     r->expected = start->pos == 0 ? seg->base_offset : -1;
     for (;;) {
         scan->check_crc = !r->clean && r->expected >= r->checked_from;
-        if ((err = eng_scan_next(scan, &info)) != OT_OK) return err == OT_ERR_NOT_FOUND ? OT_OK : err;
+        if ((err = eng_scan_next(scan, &info)) != OT_OK) return err == OT_ERR_NOT_FOUND ? at_end(r, seg, scan) : err;
         int64_t last_offset = eng_batch_last_offset(&info);
+        if (!scan->check_crc && r->recovery_point > 0 && last_offset >= r->recovery_point && (err = look_again(scan)) != OT_OK) return err;
         if (must_end >= 0 && last_offset != must_end) return OT_ERR_MISMATCH;      /* the index lied */
         must_end = -1;
         if ((err = mend_epoch(r, scan, &info)) != OT_OK) return err == OT_ERR_CORRUPT ? OT_ERR_IO : err;
@@ -653,7 +671,7 @@ static enum ot_err walk_from(struct recovery *r, uint32_t slot)
 static enum ot_err scan_segments(struct eng_log *log, const struct eng_log_open *how, struct eng_recovery *out, int32_t *epoch_out)
 {
     struct recovery r = { .log = log, .config = how->config, .out = out, .clean = how->clean, .last_epoch = -1, .leader_epochs = how->leader_epochs,
-        .recovery_point = how->recovery_point };
+        .file_epoch = log->epochs_damaged ? -1 : eng_epochs_latest(log->epochs), .recovery_point = how->recovery_point };
     if (log->segment_count == 0) return OT_OK;
     r.checked_from = how->clean ? INT64_MAX : OT_MAX(how->recovery_point, log->segments[0]->base_offset);
     /* one before: a segment that was sealed right behind the recovery point may still have its preallocated size */
@@ -709,15 +727,14 @@ static enum ot_err rebuild_missing(struct eng_log *log, bool clean, struct eng_r
 
 /* seen: the highest epoch that the walk met; -1 none. One above the file's is of a folder whose file was lost, or came from elsewhere: it would begin too late,
  * at the next append, and a follower would be told to truncate to the wrong place. */
-static enum ot_err load_epochs(struct eng_log *log, int32_t seen)
+static enum ot_err load_epochs(struct eng_log *log, int32_t seen, bool *rebuilt_out)
 {
-    enum ot_err err = eng_epochs_open(log->io, log->dir_path, &log->epochs);
-    bool damaged = err == OT_ERR_CORRUPT;
-    if (err != OT_OK && !damaged) return err;
+    bool damaged = log->epochs_damaged;
+    enum ot_err err = OT_OK;
     bool lost = eng_epochs_latest(log->epochs) < 0 && log->segment_count > 0 && atomic_load(&log->size_bytes) > 0;
-    if (damaged || lost || seen > eng_epochs_latest(log->epochs)) err = eng_log_rebuild_epochs(log);
-    else err = OT_OK;
-    if (err == OT_OK) err = eng_epochs_truncate_end(log->epochs, atomic_load(&log->log_end_offset), false);
+    *rebuilt_out = damaged || lost || seen > eng_epochs_latest(log->epochs);
+    if (*rebuilt_out) err = eng_log_rebuild_epochs(log);
+    if (err == OT_OK) err = eng_epochs_truncate_end(log->epochs, atomic_load(&log->log_end_offset), true);
     /* by what is in the files, not by the log start: that may be lower again after a crash */
     if (err == OT_OK && log->segment_count > 0) err = eng_epochs_truncate_start(log->epochs, log->segments[0]->base_offset);
     if (err == OT_ERR_NO_SPACE) {
@@ -745,10 +762,26 @@ static void set_offsets(struct eng_log *log, const struct eng_log_open *how)
     atomic_store(&log->first_dirty, how->first_dirty > end ? start : OT_MAX(how->first_dirty, start));
 }
 
+static bool has_records(const struct eng_log *log)
+{
+    for (uint32_t i = 0; i < log->segment_count; i++)
+        if (log->segments[i]->bytes > 0) return true;
+    return false;
+}
+
 enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how, struct eng_recovery *out)
 {
     int32_t epoch = -1;
     enum ot_err err = log->fresh ? OT_OK : load_segments(log);
+    /* partition.metadata is synced before anything counts as synced or deleted. A folder without it that has records may be one that a topic of this name left, whose last writes went with the
+     * machine: nothing in it was ever promised to be there, and nothing of it may be taken for this topic's. */
+    if (err == OT_OK && log->metadata_missing && how->recovery_point <= 0 && how->log_start_offset <= 0 && has_records(log)) {
+        ot_log(OT_LOG_ERROR, "log", "folder_unnamed", "dir=%s text=\"no partition.metadata says whose records these are\"", log->dir_path);
+        return OT_ERR_MISMATCH;
+    }
+    if (err == OT_OK) err = eng_epochs_open(log->io, log->dir_path, &log->epochs);
+    log->epochs_damaged = err == OT_ERR_CORRUPT;
+    if (log->epochs_damaged) err = OT_OK;
     if (err == OT_OK) err = scan_segments(log, how, out, &epoch);
     if (err == OT_OK) err = rebuild_missing(log, how->clean, out);
     if (err != OT_OK) return err;
@@ -762,7 +795,7 @@ enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how,
         log->metadata_missing = false;
     if (err != OT_OK && err != OT_ERR_NO_SPACE) return err;
     log->metadata_unsynced = !how->clean && !log->metadata_missing && !ot_uuid_is_zero(&log->topic_id);
-    if ((err = load_epochs(log, epoch)) != OT_OK) return err;
+    if ((err = load_epochs(log, epoch, &out->epochs_rebuilt)) != OT_OK) return err;
     if (atomic_load(&log->log_start_offset) > atomic_load(&log->log_end_offset)) {
         /* what was below the log start was deleted by a user; its offsets are not given out a second time */
         if ((err = eng_log_begin_at(log, atomic_load(&log->log_start_offset), how->wall_ms)) != OT_OK) return err;

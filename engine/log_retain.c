@@ -114,7 +114,8 @@ enum ot_err eng_log_retain(struct eng_log *log, int64_t limit_offset, int64_t wa
             out->roll_wanted = true;       /* the writer's to do; what is in it goes with the next call */
             go = false;
         } else if (err == OT_OK && go) {
-            err = eng_log_keep_state(log, &front.seg, 1, front.end_offset, wall_ms);
+            err = eng_log_keep_name(log);
+            if (err == OT_OK) err = eng_log_keep_state(log, &front.seg, 1, front.end_offset, wall_ms);
             if (err == OT_OK) err = delete_front(log, &front, out);
         }
         eng_segment_unref(front.seg);

@@ -69,6 +69,9 @@ static void refused(struct sim_world *world, uint32_t id, struct sim_batch *batc
     /* with acks=all a storage error may come after the append, while it waited for the disk */
     batch->certain_refusal = batch->producer < 0 && (batch->acks != -1 || part->error == OT_ERR_NO_SPACE);
     world->totals.refused++;
+    int dir = part->error == OT_ERR_KAFKA_STORAGE_ERROR ? sim_world_dir_of(world, batch->partition) : -1;
+    SIM_CHECK(world, dir < 0 || dir == world->broken_dir || world->faults_on || world->flipping, "batch %u: partition %d is refused, and its directory is whole: %s", id, batch->partition,
+        part->text);
     SIM_CHECK(world, part->error != OT_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER || world->producers[batch->producer].stuck[batch->partition] > 0,
         "batch %u of producer %d, sequence %d: %s", id, batch->producer, batch->sequence, part->text);
     SIM_CHECK(world, part->error == OT_ERR_NO_SPACE || part->error == OT_ERR_KAFKA_STORAGE_ERROR || part->error == OT_ERR_NOT_LEADER_OR_FOLLOWER
@@ -79,8 +82,9 @@ static void refused(struct sim_world *world, uint32_t id, struct sim_batch *batc
 static void settle(struct sim_world *world, uint32_t id, const struct broker_produce_part *part, bool off)
 {
     struct sim_batch *batch = &world->batches[id - 1];
-    if (batch->producer >= 0) world->producers[batch->producer].open[batch->partition]--;
     sim_note(world, 2, id, (uint64_t)(uint32_t)part->error);
+    if (batch->generation != world->generation) return;        /* of a topic that is gone */
+    if (batch->producer >= 0) world->producers[batch->producer].open[batch->partition]--;
     if (off || part->error == OT_ERR_REQUEST_TIMED_OUT) {
         batch->fate = SIM_UNKNOWN;
     } else if (part->error == OT_OK) {
@@ -144,7 +148,7 @@ static bool may_send(const struct sim_world *world, int producer, int partition)
 static uint32_t batch_new(struct sim_world *world, int partition, int producer, int16_t acks)
 {
     struct sim_batch *batch = &world->batches[world->batch_count++];
-    *batch = (struct sim_batch){ .partition = partition, .producer = producer, .acks = acks, .offset = -1, .at_offset = -1,
+    *batch = (struct sim_batch){ .partition = partition, .producer = producer, .acks = acks, .offset = -1, .at_offset = -1, .generation = world->generation, .leader_epoch = -1,
         .record_count = 1 + (int32_t)ot_rng_below(&world->rng, ot_rng_chance(&world->rng, 0.2) ? 20 : 3) };
     if (producer >= 0) {
         batch->sequence = world->producers[producer].next_sequence[partition];
@@ -169,9 +173,17 @@ void sim_client_produce(struct sim_world *world)
     if (count > 0) send(world, ids, count);
 }
 
+bool sim_client_put(struct sim_world *world, int partition)
+{
+    uint32_t id = batch_new(world, partition, -1, -1);
+    send(world, &id, 1);
+    sim_world_drain(world);
+    return world->batches[id - 1].fate == SIM_ACKED;
+}
+
 /* ---- transactions ---- */
 
-struct marker { struct broker_produce produce; struct broker_produce_part part; struct sim_world *world; int producer, partition; };
+struct marker { struct broker_produce produce; struct broker_produce_part part; struct sim_world *world; int producer, partition; uint32_t generation; };
 
 static void marked(struct broker_call *call)
 {
@@ -180,9 +192,11 @@ static void marked(struct broker_call *call)
     struct sim_producer *producer = &world->producers[ask->producer];
     world->calls_open--;
     sim_note(world, 6, (uint64_t)ask->producer, (uint64_t)(uint32_t)ask->part.error);
-    bool good = ask->part.error == OT_OK && !sim_disk_is_off(world->disk);
-    producer->marker[ask->partition] = good ? SIM_MARKER_NONE : SIM_MARKER_UNKNOWN;
-    if (good) {
+    bool good = ask->part.error == OT_OK && !sim_disk_is_off(world->disk), old = ask->generation != world->generation;
+    if (!old) producer->marker[ask->partition] = good ? SIM_MARKER_NONE : SIM_MARKER_UNKNOWN;
+    if (old) {
+        good = false;
+    } else if (good) {
         producer->txn_open[ask->partition] = false;
         world->totals.transactions++;
         sim_promise_visible(world, ask->partition, ask->part.base_offset + 1);
@@ -205,6 +219,7 @@ void sim_client_end_txn(struct sim_world *world)
     ask->world = world;
     ask->producer = p;
     ask->partition = partition;
+    ask->generation = world->generation;
     struct ot_buf *buf = ot_buf_new(world->requests, ENG_MARKER_BYTES);
     OT_ASSERT(buf != NULL);
     size_t bytes = eng_batch_build_marker(buf->data, 1000 + p, 0, 0, 0, producer->commit[partition], sim_sched_wall_ms(world->sched));
@@ -224,8 +239,7 @@ void sim_client_configure(struct sim_world *world)
     static const char *const classes[] = { "auto", "fsync", "replicated", "replicated+fsync" };
     static const int64_t ms[] = { -1, -1, 20000 }, sizes[] = { -1, -1, 60000 };
     struct broker_topic_config config;
-    struct ot_uuid id;
-    memset(id.bytes, 7, sizeof(id.bytes));
+    struct ot_uuid id = sim_topic_id(world);
     const char *durability = classes[ot_rng_below(&world->rng, OT_ARRAY_COUNT(classes))];
     for (int i = 0; i < SIM_PARTITIONS && !sim_class_syncs(world->durability); i++) {      /* a class that begins says nothing of what was acknowledged before */
         struct broker_partition *partition = broker_partition_find(broker_of_core(world->core), ot_str_of("sim"), i);
@@ -240,6 +254,12 @@ void sim_client_configure(struct sim_world *world)
     sim_note(world, 7, (uint64_t)world->retention_ms, (uint64_t)world->retention_bytes);
 }
 
+void sim_client_recreate(struct sim_world *world)
+{
+    sim_note(world, 8, world->generation, 0);
+    sim_world_new_topic(world);
+}
+
 void sim_client_retry(struct sim_world *world)
 {
     for (uint32_t id = 1; id <= world->batch_count; id++) {
@@ -251,7 +271,7 @@ void sim_client_retry(struct sim_world *world)
     }
 }
 
-struct offsets { struct broker_offsets offsets; struct broker_offsets_part part; struct sim_world *world; };
+struct offsets { struct broker_offsets offsets; struct broker_offsets_part part; struct sim_world *world; uint32_t generation; };
 
 static void deleted(struct broker_call *call)
 {
@@ -260,7 +280,7 @@ static void deleted(struct broker_call *call)
     struct sim_partition *partition = &world->partitions[ask->part.partition];
     world->calls_open--;
     sim_note(world, 4, (uint64_t)ask->part.error + 1, (uint64_t)ask->part.offset);
-    if (!sim_disk_is_off(world->disk) && ask->part.error == OT_OK)
+    if (!sim_disk_is_off(world->disk) && ask->part.error == OT_OK && ask->generation == world->generation)
         partition->start_promised = OT_MAX(partition->start_promised, ask->part.offset);
     free(ask);
 }
@@ -270,6 +290,7 @@ void sim_client_delete_records(struct sim_world *world)
     struct offsets *ask = calloc(1, sizeof(*ask));
     OT_ASSERT(ask != NULL);
     ask->world = world;
+    ask->generation = world->generation;
     int partition = (int)ot_rng_below(&world->rng, SIM_PARTITIONS);
     ask->part = (struct broker_offsets_part){ .topic = ot_str_of("sim"), .partition = partition, .current_leader_epoch = -1,
         .at = world->partitions[partition].start_promised + (int64_t)ot_rng_below(&world->rng, 30) };

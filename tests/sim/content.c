@@ -26,7 +26,11 @@ uint32_t sim_content_check(struct sim_world *world, struct eng_decode *decode, i
     }
     SIM_CHECK(world, iter.err == OT_ERR_NOT_FOUND || iter.err == OT_OK, "batch at %lld: %s", at, ot_err_name(iter.err));
     SIM_CHECK(world, id >= 1 && id <= world->batch_count, "batch at %lld has id %u", at, id);
-    const struct sim_batch *batch = &world->batches[id - 1];
+    struct sim_batch *batch = &world->batches[id - 1];
+    SIM_CHECK(world, batch->generation == world->generation, "batch %u at %lld is of a topic that was deleted", id, at);
+    SIM_CHECK(world, batch->leader_epoch < 0 || batch->leader_epoch == info->partition_leader_epoch,
+        "batch %u at %lld had leader epoch %d and has %d", id, at, batch->leader_epoch, info->partition_leader_epoch);
+    batch->leader_epoch = info->partition_leader_epoch;
     SIM_CHECK(world, (int32_t)index == batch->record_count && batch->partition == partition, "batch %u has %u records in partition %d", id, index, partition);
     SIM_CHECK(world, batch->fate != SIM_ACKED || batch->offset == info->base_offset, "batch %u was acknowledged at %lld and lies at %lld", id, (long long)batch->offset, at);
     return id;
@@ -39,7 +43,7 @@ size_t sim_content_read(struct sim_world *world, const struct eng_read_result *r
         OT_ASSERT(bytes + result->spans[i].bytes <= cap);
         enum ot_err err = ot_io_read_exact(sim_disk_io(world->disk), result->spans[i].fd, data + bytes, result->spans[i].bytes, result->spans[i].pos);
         if (err != OT_OK) {
-            SIM_CHECK(world, world->faults_on || sim_disk_is_off(world->disk), "a span is short: %s", ot_err_name(err));
+            SIM_CHECK(world, world->faults_on || world->broken_dir >= 0 || sim_disk_is_off(world->disk), "a span is short: %s", ot_err_name(err));
             return 0;
         }
         bytes += result->spans[i].bytes;

@@ -21,8 +21,8 @@ struct inode {
     int64_t modified_ms, platter_modified_ms;
     struct inode *next_all;
 };
-enum change_kind { LINK, UNLINK };
-struct change { struct change *next; enum change_kind kind; char *name; struct inode *inode; uint64_t group; };     /* not on the platter yet, per directory, in order */
+enum change_kind { LINK, UNLINK, MOVE };
+struct change { struct change *next; enum change_kind kind; char *name, *to /* of a folder's MOVE */; struct inode *inode; uint64_t group; };     /* not on the platter yet, per directory, in order */
 struct dir_state { struct change *first, *last; };
 struct handle { struct inode *inode; bool used, writable; char *path; };
 
@@ -37,6 +37,7 @@ struct sim_disk {
     uint64_t calls, off_after, groups;
     bool off, sync_failed;
     int64_t wall_ms;
+    char broken[64];                   /* the directory that answers nothing but errors; empty: none */
 };
 
 static struct sim_disk *disk_of(struct ot_io *io) { return OT_CONTAINER(io, struct sim_disk, io); }
@@ -47,6 +48,16 @@ static bool power(struct sim_disk *disk)
     disk->calls++;
     return !disk->off;
 }
+
+/* Is the power on, and the directory of this path whole? */
+static bool works(struct sim_disk *disk, const char *path)
+{
+    bool on = power(disk);
+    size_t bytes = strlen(disk->broken);
+    return on && (bytes == 0 || strncmp(path, disk->broken, bytes) != 0 || (path[bytes] != '/' && path[bytes] != 0));
+}
+
+static bool works_fd(struct sim_disk *disk, int fd) { return works(disk, disk->handles[fd].path); }
 
 static bool chance(struct sim_disk *disk, double probability) { return probability > 0 && ot_rng_chance(&disk->rng, probability); }
 
@@ -88,7 +99,7 @@ static void parent_of(const char *path, char out[static 1024])
     else *slash = 0;
 }
 
-static void note(struct sim_disk *disk, const char *path, enum change_kind kind, struct inode *inode, uint64_t group)
+static struct change *note(struct sim_disk *disk, const char *path, enum change_kind kind, struct inode *inode, uint64_t group)
 {
     char parent[1024];
     parent_of(path, parent);
@@ -103,11 +114,36 @@ static void note(struct sim_disk *disk, const char *path, enum change_kind kind,
     if (state->last != NULL) state->last->next = change;
     else state->first = change;
     state->last = change;
+    return change;
+}
+
+/* A folder and all in it. */
+static void move_tree(struct ot_map *map, const char *from, const char *to)
+{
+    char target[1024], child[1024], prefix[1024];
+    size_t length = strlen(from);
+    snprintf(prefix, sizeof(prefix), "%s/", from);
+    for (bool again = true; again;) {
+        again = false;
+        for (uint32_t i = 0; i < map->count && !again; i++) {
+            const struct ot_map_entry *entry = &map->entries[i];
+            if (entry->key_bytes <= length + 1 || memcmp(entry->key, prefix, length + 1) != 0) continue;
+            snprintf(child, sizeof(child), "%.*s", (int)entry->key_bytes, (const char *)entry->key);
+            snprintf(target, sizeof(target), "%s/%s", to, child + length + 1);
+            struct inode *inode = entry->value;
+            (void)ot_map_remove(map, child, strlen(child));
+            put(map, target, inode);
+            again = true;
+        }
+    }
+    struct inode *folder = ot_map_remove(map, from, length);
+    if (folder != NULL) put(map, to, folder);
 }
 
 static void apply(struct sim_disk *disk, struct change *change)
 {
     if (change->kind == LINK) put(&disk->platter, change->name, change->inode);
+    else if (change->kind == MOVE) move_tree(&disk->platter, change->name, change->to);
     else (void)ot_map_remove(&disk->platter, change->name, strlen(change->name));
 }
 
@@ -123,6 +159,7 @@ static struct change *pop(struct dir_state *state)
 static void change_free(struct change *change)
 {
     free(change->name);
+    free(change->to);
     free(change);
 }
 
@@ -157,7 +194,7 @@ static enum ot_err sim_open(struct ot_io *io, const char *path, int flags, int *
 {
     struct sim_disk *disk = disk_of(io);
     *fd_out = -1;
-    if (!power(disk) || chance(disk, disk->faults.open_error)) return OT_ERR_IO;
+    if (!works(disk, path) || chance(disk, disk->faults.open_error)) return OT_ERR_IO;
     struct inode *inode = look(&disk->seen, path);
     if (inode != NULL && inode->is_dir) return OT_ERR_IO;
     if (inode != NULL && (flags & OT_IO_EXCLUSIVE)) return OT_ERR_EXISTS;
@@ -169,7 +206,7 @@ static enum ot_err sim_open(struct ot_io *io, const char *path, int flags, int *
         if (dir == NULL || !dir->is_dir) return OT_ERR_NOT_FOUND;
         inode = inode_new(disk, false);
         put(&disk->seen, path, inode);
-        note(disk, path, LINK, inode, ++disk->groups);
+        (void)note(disk, path, LINK, inode, ++disk->groups);
     }
     if ((flags & OT_IO_TRUNCATE) && inode->seen_bytes > 0) {
         memset(inode->seen, 0, inode->seen_bytes);
@@ -203,7 +240,7 @@ static enum ot_err sim_pwritev(struct ot_io *io, int fd, const struct iovec *iov
     size_t total = 0, done = 0;
     *written_out = 0;
     for (int i = 0; i < iov_count; i++) total += iov[i].iov_len;
-    if (!power(disk) || chance(disk, disk->faults.write_error)) return OT_ERR_IO;
+    if (!works_fd(disk, fd) || chance(disk, disk->faults.write_error)) return OT_ERR_IO;
     OT_ASSERT(disk->handles[fd].writable);
     size_t asked = total;
     if (chance(disk, disk->faults.short_write) && total > 1) total = 1 + ot_rng_below(&disk->rng, total - 1);
@@ -234,7 +271,7 @@ static enum ot_err sim_pread(struct ot_io *io, int fd, void *data, size_t bytes,
     struct sim_disk *disk = disk_of(io);
     struct inode *inode = of_fd(disk, fd);
     *got_out = 0;
-    if (!power(disk) || chance(disk, disk->faults.read_error)) return OT_ERR_IO;
+    if (!works_fd(disk, fd) || chance(disk, disk->faults.read_error)) return OT_ERR_IO;
     if (pos >= inode->seen_bytes) return OT_OK;
     bytes = OT_MIN(bytes, inode->seen_bytes - pos);
     if (bytes > 1 && chance(disk, disk->faults.short_read)) bytes = 1 + ot_rng_below(&disk->rng, bytes - 1);
@@ -263,7 +300,7 @@ static bool lies(const struct sim_disk *disk, int fd)
 static enum ot_err sim_fdatasync(struct ot_io *io, int fd)
 {
     struct sim_disk *disk = disk_of(io);
-    if (!power(disk)) return OT_ERR_IO;
+    if (!works_fd(disk, fd)) return OT_ERR_IO;
     if (chance(disk, disk->faults.sync_error)) {
         disk->sync_failed = true;      /* the pages count as clean now and are not on the platter: a second sync would lie */
         return OT_ERR_IO;
@@ -275,7 +312,7 @@ static enum ot_err sim_fdatasync(struct ot_io *io, int fd)
 static enum ot_err sim_sync_dir(struct ot_io *io, const char *path)
 {
     struct sim_disk *disk = disk_of(io);
-    if (!power(disk) || chance(disk, disk->faults.sync_error)) return OT_ERR_IO;
+    if (!works(disk, path) || chance(disk, disk->faults.sync_error)) return OT_ERR_IO;
     if (sim_mutation == SIM_BUG_NO_DIR_SYNC) return OT_OK;
     struct dir_state *state = ot_map_get(&disk->changes, path, strlen(path));
     for (struct change *change; state != NULL && (change = pop(state)) != NULL; change_free(change)) apply(disk, change);
@@ -286,7 +323,7 @@ static enum ot_err sim_truncate(struct ot_io *io, int fd, uint64_t bytes)
 {
     struct sim_disk *disk = disk_of(io);
     struct inode *inode = of_fd(disk, fd);
-    if (!power(disk) || chance(disk, disk->faults.write_error)) return OT_ERR_IO;
+    if (!works_fd(disk, fd) || chance(disk, disk->faults.write_error)) return OT_ERR_IO;
     OT_ASSERT(bytes <= INODE_BYTES_MAX);
     if (sim_mutation == SIM_BUG_NO_CUT_BACK && inode->short_written) return OT_OK;
     if (bytes > inode->seen_bytes && !room(disk, inode, bytes)) return OT_ERR_NO_SPACE;
@@ -301,7 +338,7 @@ static enum ot_err sim_preallocate(struct ot_io *io, int fd, uint64_t pos, uint6
 {
     struct sim_disk *disk = disk_of(io);
     struct inode *inode = of_fd(disk, fd);
-    if (!power(disk) || chance(disk, disk->faults.write_error)) return OT_ERR_IO;
+    if (!works_fd(disk, fd) || chance(disk, disk->faults.write_error)) return OT_ERR_IO;
     OT_ASSERT(pos + bytes <= INODE_BYTES_MAX);
     if (!room(disk, inode, pos + bytes)) return OT_ERR_NO_SPACE;
     inode->reserved_bytes = OT_MAX(inode->reserved_bytes, pos + bytes);
@@ -318,14 +355,14 @@ static enum ot_err fill_stat(const struct inode *inode, struct ot_io_stat *out)
 static enum ot_err sim_fstat(struct ot_io *io, int fd, struct ot_io_stat *out)
 {
     struct sim_disk *disk = disk_of(io);
-    if (!power(disk)) return OT_ERR_IO;
+    if (!works_fd(disk, fd)) return OT_ERR_IO;
     return fill_stat(of_fd(disk, fd), out);
 }
 
 static enum ot_err sim_stat(struct ot_io *io, const char *path, struct ot_io_stat *out)
 {
     struct sim_disk *disk = disk_of(io);
-    if (!power(disk)) return OT_ERR_IO;
+    if (!works(disk, path)) return OT_ERR_IO;
     struct inode *inode = look(&disk->seen, path);
     return inode == NULL ? OT_ERR_NOT_FOUND : fill_stat(inode, out);
 }
@@ -336,14 +373,14 @@ static void move(struct sim_disk *disk, const char *from, const char *to, struct
     snprintf(kept, sizeof(kept), "%s", from);                  /* from may be a key of the map that shrinks below */
     (void)ot_map_remove(&disk->seen, kept, strlen(kept));
     put(&disk->seen, to, inode);
-    note(disk, kept, UNLINK, inode, group);
-    note(disk, to, LINK, inode, group);
+    (void)note(disk, kept, UNLINK, inode, group);
+    (void)note(disk, to, LINK, inode, group);
 }
 
 static enum ot_err sim_rename(struct ot_io *io, const char *from, const char *to)
 {
     struct sim_disk *disk = disk_of(io);
-    if (!power(disk) || chance(disk, disk->faults.name_error)) return OT_ERR_IO;
+    if (!works(disk, from) || chance(disk, disk->faults.name_error)) return OT_ERR_IO;
     struct inode *inode = look(&disk->seen, from);
     uint64_t group = ++disk->groups;
     if (inode == NULL) return OT_ERR_NOT_FOUND;
@@ -351,42 +388,23 @@ static enum ot_err sim_rename(struct ot_io *io, const char *from, const char *to
         move(disk, from, to, inode, group);
         return OT_OK;
     }
-    /* a folder takes what lies in it along; on the platter too, at once with its own entry (the children's entries are inside it) */
-    size_t length = strlen(from);
-    char target[1024], child[1024], prefix[1024];
-    snprintf(prefix, sizeof(prefix), "%s/", from);
+    /* a folder takes what lies in it along; on the platter when its own entry gets there */
     if (look(&disk->seen, to) != NULL) return OT_ERR_EXISTS;
-    (void)ot_io_real;
-    struct dir_state *state = ot_map_get(&disk->changes, from, length);
-    for (struct change *change; state != NULL && (change = pop(state)) != NULL; change_free(change)) apply(disk, change);     /* simplification: settles its children */
-    for (bool again = true; again;) {
-        again = false;
-        for (uint32_t i = 0; i < disk->seen.count; i++) {
-            struct ot_map_entry *entry = &disk->seen.entries[i];
-            if (entry->key_bytes <= length + 1 || memcmp(entry->key, prefix, length + 1) != 0) continue;
-            snprintf(child, sizeof(child), "%.*s", (int)entry->key_bytes, (const char *)entry->key);
-            snprintf(target, sizeof(target), "%s/%s", to, child + length + 1);
-            struct inode *moved = entry->value;
-            (void)ot_map_remove(&disk->seen, child, strlen(child));
-            put(&disk->seen, target, moved);
-            (void)ot_map_remove(&disk->platter, child, strlen(child));
-            put(&disk->platter, target, moved);
-            again = true;
-            break;
-        }
-    }
-    move(disk, from, to, inode, group);
+    struct dir_state *state = ot_map_get(&disk->changes, from, strlen(from));
+    for (struct change *change; state != NULL && (change = pop(state)) != NULL; change_free(change)) apply(disk, change);     /* simplification: settles its children's names */
+    note(disk, from, MOVE, inode, group)->to = strdup(to);
+    move_tree(&disk->seen, from, to);
     return OT_OK;
 }
 
 static enum ot_err sim_unlink(struct ot_io *io, const char *path)
 {
     struct sim_disk *disk = disk_of(io);
-    if (!power(disk) || chance(disk, disk->faults.name_error)) return OT_ERR_IO;
+    if (!works(disk, path) || chance(disk, disk->faults.name_error)) return OT_ERR_IO;
     struct inode *inode = look(&disk->seen, path);
     if (inode == NULL) return OT_ERR_NOT_FOUND;
     if (inode->is_dir) return OT_ERR_IO;
-    note(disk, path, UNLINK, inode, ++disk->groups);
+    (void)note(disk, path, UNLINK, inode, ++disk->groups);
     (void)ot_map_remove(&disk->seen, path, strlen(path));
     return OT_OK;
 }
@@ -395,13 +413,13 @@ static enum ot_err sim_mkdir(struct ot_io *io, const char *path)
 {
     struct sim_disk *disk = disk_of(io);
     char parent[1024];
-    if (!power(disk) || chance(disk, disk->faults.name_error)) return OT_ERR_IO;
+    if (!works(disk, path) || chance(disk, disk->faults.name_error)) return OT_ERR_IO;
     if (look(&disk->seen, path) != NULL) return OT_ERR_EXISTS;
     parent_of(path, parent);
     if (strcmp(parent, "/") != 0 && look(&disk->seen, parent) == NULL) return OT_ERR_NOT_FOUND;
     struct inode *inode = inode_new(disk, true);
     put(&disk->seen, path, inode);
-    note(disk, path, LINK, inode, ++disk->groups);
+    (void)note(disk, path, LINK, inode, ++disk->groups);
     return OT_OK;
 }
 
@@ -418,11 +436,11 @@ static bool has_children(const struct sim_disk *disk, const char *path)
 static enum ot_err sim_rmdir(struct ot_io *io, const char *path)
 {
     struct sim_disk *disk = disk_of(io);
-    if (!power(disk) || chance(disk, disk->faults.name_error)) return OT_ERR_IO;
+    if (!works(disk, path) || chance(disk, disk->faults.name_error)) return OT_ERR_IO;
     struct inode *inode = look(&disk->seen, path);
     if (inode == NULL) return OT_ERR_NOT_FOUND;
     if (!inode->is_dir || has_children(disk, path)) return OT_ERR_IO;
-    note(disk, path, UNLINK, inode, ++disk->groups);
+    (void)note(disk, path, UNLINK, inode, ++disk->groups);
     (void)ot_map_remove(&disk->seen, path, strlen(path));
     return OT_OK;
 }
@@ -430,7 +448,7 @@ static enum ot_err sim_rmdir(struct ot_io *io, const char *path)
 static enum ot_err sim_list(struct ot_io *io, const char *path, void (*each)(void *arg, const struct ot_io_entry *entry), void *arg)
 {
     struct sim_disk *disk = disk_of(io);
-    if (!power(disk) || chance(disk, disk->faults.read_error)) return OT_ERR_IO;
+    if (!works(disk, path) || chance(disk, disk->faults.read_error)) return OT_ERR_IO;
     struct inode *inode = look(&disk->seen, path);
     if (inode == NULL || !inode->is_dir) return OT_ERR_NOT_FOUND;
     size_t length = strlen(path), count = 0;
@@ -456,8 +474,7 @@ static enum ot_err sim_list(struct ot_io *io, const char *path, void (*each)(voi
 static enum ot_err sim_space(struct ot_io *io, const char *path, struct ot_io_space *out)
 {
     struct sim_disk *disk = disk_of(io);
-    (void)path;
-    if (!power(disk)) return OT_ERR_IO;
+    if (!works(disk, path)) return OT_ERR_IO;
     uint64_t total = disk->faults.capacity_bytes == 0 ? UINT64_C(1) << 40 : disk->faults.capacity_bytes, used = sim_disk_used_bytes(disk);
     *out = (struct ot_io_space){ total, used > total ? 0 : total - used };
     return OT_OK;
@@ -467,7 +484,7 @@ static enum ot_err sim_map(struct ot_io *io, int fd, uint64_t bytes, bool writab
 {
     struct sim_disk *disk = disk_of(io);
     (void)writable;
-    if (!power(disk)) return OT_ERR_IO;
+    if (!works_fd(disk, fd)) return OT_ERR_IO;
     OT_ASSERT(bytes <= INODE_BYTES_MAX);
     struct inode *inode = of_fd(disk, fd);
     inode->maps++;
@@ -626,10 +643,18 @@ bool sim_disk_flip(struct sim_disk *disk, const char *path, uint64_t pos, uint8_
 struct ot_io *sim_disk_io(struct sim_disk *disk) { return &disk->io; }
 void sim_disk_faults(struct sim_disk *disk, const struct sim_faults *faults) { disk->faults = *faults; }
 void sim_disk_power_off_after(struct sim_disk *disk, uint64_t calls) { disk->off_after = calls == UINT64_MAX ? UINT64_MAX : disk->calls + calls; }
+void sim_disk_break_dir(struct sim_disk *disk, const char *path) { snprintf(disk->broken, sizeof(disk->broken), "%s", path == NULL ? "" : path); }
 bool sim_disk_is_off(const struct sim_disk *disk) { return disk->off; }
 bool sim_disk_sync_failed(const struct sim_disk *disk) { return disk->sync_failed; }
 uint64_t sim_disk_calls(const struct sim_disk *disk) { return disk->calls; }
 void sim_disk_set_wall(struct sim_disk *disk, int64_t wall_ms) { disk->wall_ms = wall_ms; }
+
+static bool is_hex(const uint8_t *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (!((text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f'))) return false;
+    return true;
+}
 
 uint64_t sim_disk_hash(const struct sim_disk *disk)
 {
@@ -637,7 +662,10 @@ uint64_t sim_disk_hash(const struct sim_disk *disk)
     for (uint32_t i = 0; i < disk->seen.count; i++) {
         const struct ot_map_entry *entry = &disk->seen.entries[i];
         const struct inode *inode = entry->value;
-        uint64_t hash = ot_hash64(entry->key, entry->key_bytes, 7);
+        size_t name_bytes = entry->key_bytes;
+        for (size_t at = 0; at + 32 < entry->key_bytes; at++)          /* a folder on its way out has a name of chance behind its dot */
+            if (entry->key[at] == '.' && is_hex(entry->key + at + 1, 32) && at < name_bytes) name_bytes = at;
+        uint64_t hash = ot_hash64(entry->key, name_bytes, 7);
         if (!inode->is_dir) hash = ot_hash64(inode->seen, inode->seen_bytes, hash);
         sum += hash;
     }

@@ -35,6 +35,7 @@ static void checkpoint_row(void *arg, const struct eng_checkpoint_row *row)
 
 static bool open_log(struct engine_world *w, bool clean)
 {
+    bool anew = false;
     struct eng_store_config config = { .dirs = dirs, .dir_count = 1, .files_max = 4, .maps_max = 2, .append_mapped_bytes_max = 1u << 20 };
     struct eng_log_open how = { .dir_path = DIR_PATH, .clean = clean, .wall_ms = sim_sched_wall_ms(w->world->sched) };
     struct eng_recovery recovery;
@@ -49,7 +50,14 @@ static bool open_log(struct engine_world *w, bool clean)
     ot_ignore(eng_store_checkpoint_load(w->store, 0, ENG_CHECKPOINT_START, checkpoint_row, &log_start), "0 then");
     how.recovery_point = recovery_point;
     how.log_start_offset = log_start;
-    return eng_log_open(w->store, &how, &w->log, &recovery) == OT_OK;
+    enum ot_err err = eng_log_open(w->store, &how, &w->log, &recovery);
+    if (err == OT_ERR_MISMATCH && recovery_point == 0 && log_start == 0) {     /* nothing was ever synced, not even whose folder it is: set aside, as a broker does */
+        anew = true;
+        err = eng_store_set_aside(w->store, 0, "cut", 0);
+        if (err == OT_OK) err = eng_log_open(w->store, &how, &w->log, &recovery);
+    }
+    SIM_CHECK(w->world, err != OT_OK || anew || !recovery.epochs_rebuilt, "the leader epochs were not on the disk before their records were");
+    return err == OT_OK;
 }
 
 static void close_log(struct engine_world *w)

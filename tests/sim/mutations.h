@@ -19,6 +19,12 @@ enum sim_mutation {
     SIM_BUG_EARLY_STABLE_OFFSET,       /* open transactions do not hold back the last stable offset */
     SIM_BUG_START_NOT_KEPT,            /* DeleteRecords is answered before the checkpoint is written */
     SIM_BUG_SHORT_READ_TAKEN,          /* a short read counts as the end of the file */
+    SIM_BUG_OFFLINE_TAKES_ALL,         /* a failing directory takes the others offline */
+    SIM_BUG_TOPIC_ID_IGNORED,          /* a folder that bears the name of a topic is taken for its own */
+    SIM_BUG_EPOCH_BELIEVED,            /* recovery believes a leader epoch that nobody gave */
+    SIM_BUG_CHECKSUM_BELIEVED,         /* recovery does not look at checksums */
+    SIM_BUG_VERIFY_BLIND,              /* a verification finds nothing */
+    SIM_BUG_STATE_NOT_KEPT,            /* retention lets a segment go with what it told of its producers */
     SIM_BUG_COUNT
 };
 extern enum sim_mutation sim_mutation;

@@ -9,7 +9,7 @@ struct fetch {
     struct ot_arena arena;
     struct sim_world *world;
     struct sim_reader *reader;         /* NULL: without a session */
-    uint32_t wait;
+    uint32_t wait, generation;
 };
 
 void sim_promise_visible(struct sim_world *world, int index, int64_t high_watermark)
@@ -108,7 +108,8 @@ static void fetched(struct broker_call *call)
             ask->reader->session_id = ask->reader->session_epoch = 0;
         }
     }
-    for (uint32_t i = 0; i < ask->fetch.row_count && !off; i++) {
+    bool old = ask->generation != world->generation;           /* what it was told of a topic that is gone is nobody's business */
+    for (uint32_t i = 0; i < ask->fetch.row_count && !off && !old; i++) {
         const struct broker_fetch_row *row = &ask->fetch.rows[i];
         int64_t *at = position(ask, row->partition), before = ask->reader != NULL ? *at : ask->asks[0].offset, next = before;
         sim_note(world, 5, (uint64_t)row->error + 1, (uint64_t)row->high_watermark);
@@ -128,6 +129,7 @@ static struct fetch *fetch_new(struct sim_world *world, struct sim_reader *reade
     OT_ASSERT(ask != NULL);
     ask->world = world;
     ask->reader = reader;
+    ask->generation = world->generation;
     ot_arena_init(&ask->arena, 1u << 20);
     ask->fetch = (struct broker_fetch){ .call = { .home = world->home, .done = fetched }, .api_version = 12, .replica_id = -1, .max_wait_ms = (int32_t)ot_rng_below(&world->rng, 500),
         .min_bytes = 1 + (int32_t)ot_rng_below(&world->rng, 200), .max_bytes = 10000, .session_id = 0, .session_epoch = -1, .asks = ask->asks, .arena = &ask->arena };

@@ -58,6 +58,14 @@ static void choose_faults(struct sim_world *world)
     sim_disk_faults(world->disk, &faults);
 }
 
+/* One of the directories fails, and nothing else does. */
+static void break_some(struct sim_world *world)
+{
+    if (world->faults_on || world->broken_dir >= 0) return;
+    sim_world_break_dir(world, (int)ot_rng_below(&world->rng, 2));
+    sim_note(world, 14, (uint64_t)world->broken_dir, 0);
+}
+
 static void act(struct sim_world *world)
 {
     uint64_t dice = ot_rng_below(&world->rng, 1000);
@@ -66,6 +74,8 @@ static void act(struct sim_world *world)
     else if (dice < 780) sim_client_produce(world);
     else if (dice < 798) sim_client_end_txn(world);
     else if (dice < 800) sim_client_configure(world);
+    else if (dice < 801) sim_client_recreate(world);
+    else if (dice < 802) break_some(world);
     else if (dice < 830) sim_client_fetch(world);
     else if (dice < 870) sim_client_poll(world);
     else if (dice < 890) sim_client_delete_records(world);
@@ -85,14 +95,16 @@ static void restart(struct sim_world *world, int how)
     sim_disk_faults(world->disk, &none);
     bool before = world->faults_on;
     world->faults_on = false;
+    if (world->broken_dir >= 0 && ot_rng_chance(&world->rng, 0.6)) sim_world_break_dir(world, -1);      /* else it is started without */
     sim_world_open(world);
     sim_world_drain(world);
     sim_verify(world, how);
-    world->offline_seen = false;
+    before = before && world->broken_dir < 0;
     for (int i = 0; i < SIM_READERS; i++)      /* the server forgot its sessions; some readers know, others are told */
         if (ot_rng_chance(&world->rng, 0.5)) world->readers[i].session_id = world->readers[i].session_epoch = 0;
     world->faults_on = before;
-    choose_faults(world);
+    if (world->broken_dir < 0) choose_faults(world);
+    else world->faults_on = false;
 }
 
 static uint64_t finish(struct sim_world *world, struct sim_totals *totals)
@@ -130,6 +142,12 @@ uint64_t sim_run_seed(uint64_t seed, bool verbose, struct sim_totals *totals)
     struct sim_faults none = { 0 };
     sim_disk_faults(world->disk, &none);
     world->faults_on = false;
+    if (world->broken_dir >= 0) {              /* it is mended, and all that was promised is there */
+        sim_world_break_dir(world, -1);
+        restart(world, 0);
+        sim_disk_faults(world->disk, &none);
+        world->faults_on = false;
+    }
     for (int i = 0; i < 200; i++) {            /* all idempotent batches get home in the end */
         sim_client_retry(world);
         sim_world_drain(world);
@@ -138,7 +156,8 @@ uint64_t sim_run_seed(uint64_t seed, bool verbose, struct sim_totals *totals)
     sim_world_stop(world);
     sim_world_open(world);
     sim_verify(world, 0);
-    sim_world_stop(world);
+    if (seed % 4 == 1) sim_flip(world);
+    else sim_world_stop(world);
     return finish(world, totals);
 }
 

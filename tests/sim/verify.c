@@ -242,7 +242,7 @@ static void resync_producers(struct scan *scan, struct eng_log *log)
             if (views[i].producer_id == 1000 + p) have = views[i].last_sequence + 1;
         for (uint32_t id = 1; id <= world->batch_count; id++) {
             struct sim_batch *batch = &world->batches[id - 1];
-            if (batch->producer != p || batch->partition != scan->index) continue;
+            if (batch->producer != p || batch->partition != scan->index || batch->generation != world->generation) continue;
             if (batch->fate == SIM_REFUSED && batch->sequence >= have) lost = true;
             if (batch->fate != SIM_UNKNOWN || !lost || batch->at_offset >= 0) continue;
             batch->fate = SIM_REFUSED;
@@ -265,7 +265,7 @@ static void verify_one(struct sim_world *world, struct broker_partition *partiti
     /* one that nobody was told of may come again when the machine lost it, even if it lay below the log start by then: what knew it went with it */
     for (uint32_t id = 1; crashed == 2 && id <= world->batch_count; id++) {
         struct sim_batch *batch = &world->batches[id - 1];
-        if (batch->partition == index && (batch->at_offset >= log_start || batch->fate == SIM_UNKNOWN)) batch->at_offset = -1;
+        if (batch->partition == index && (batch->at_offset >= log_start || batch->fate == SIM_UNKNOWN)) batch->at_offset = batch->leader_epoch = -1;
     }
     read_all(scan, log, log_end);
     int64_t high_watermark = atomic_load(&partition->high_watermark);
@@ -291,8 +291,15 @@ void sim_verify(struct sim_world *world, int crashed)
     for (int index = 0; index < SIM_PARTITIONS; index++) {
         struct broker_partition *partition = broker_partition_find(broker_of_core(world->core), ot_str_of("sim"), index);
         SIM_CHECK(world, partition != NULL, "partition %d is gone", index);
-        if (atomic_load(&partition->stage) == BROKER_PARTITION_OPEN) verify_one(world, partition, index, crashed);
-        else SIM_CHECK(world, world->faults_on, "partition %d is not open", index);
+        int *owed = &world->partitions[index].crash_owed;
+        *owed = OT_MAX(*owed, crashed);
+        bool broken = world->broken_dir >= 0 && sim_world_dir_of(world, index) == world->broken_dir;       /* it may not have noticed */
+        if (atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && !broken) {
+            verify_one(world, partition, index, *owed);
+            *owed = 0;
+        } else {
+            SIM_CHECK(world, world->faults_on || world->broken_dir >= 0, "partition %d is not open", index);
+        }
         broker_partition_put(partition);
     }
 }

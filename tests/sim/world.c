@@ -39,7 +39,32 @@ static void opened(void *arg, enum ot_err err)
 {
     struct sim_world *world = arg;
     world->opens_pending--;
-    SIM_CHECK(world, err == OT_OK || world->faults_on || sim_disk_is_off(world->disk), "a log did not open: %s", ot_err_name(err));
+    bool gone = err == OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;      /* removed before it was opened */
+    SIM_CHECK(world, err == OT_OK || gone || world->faults_on || world->broken_dir >= 0 || world->flipping || sim_disk_is_off(world->disk), "a log did not open: %s", ot_err_name(err));
+}
+
+static const char *const dirs[] = { "/sim/a", "/sim/b" };
+
+struct ot_uuid sim_topic_id(const struct sim_world *world)
+{
+    struct ot_uuid id;
+    memset(id.bytes, 7 + (int)(world->generation % 200), sizeof(id.bytes));
+    return id;
+}
+
+void sim_world_break_dir(struct sim_world *world, int dir)
+{
+    world->broken_dir = dir;
+    sim_disk_break_dir(world->disk, dir < 0 ? NULL : dirs[dir]);
+    world->totals.offline += dir >= 0;
+}
+
+int sim_world_dir_of(struct sim_world *world, int partition)
+{
+    struct broker_partition *found = broker_partition_find(broker_of_core(world->core), ot_str_of("sim"), partition);
+    int dir = found == NULL || found->log == NULL ? -1 : (int)found->store_dir;
+    broker_partition_put(found);
+    return dir;
 }
 
 bool sim_class_syncs(const char *durability) { return strcmp(durability, "replicated") != 0; }
@@ -60,11 +85,33 @@ static void apply_partition(struct sim_world *world, int index)
     struct broker_topic_config config;
     struct broker_partition_row row = { .topic = "sim", .partition = index, .leader = 1, .leader_epoch = ++world->partitions[index].leader_epoch, .min_isr = 1, .isr = self,
         .isr_count = 1, .replicas = self, .replica_count = 1 };
-    memset(row.topic_id.bytes, 7, sizeof(row.topic_id.bytes));
+    row.topic_id = sim_topic_id(world);
+    for (uint32_t dir = 0; dir < 2; dir++) row.must_exist |= eng_store_dir_offline(world->store, dir) && world->partitions[index].known;
+    world->partitions[index].known = true;
     sim_topic_config(world, &config);
     world->opens_pending++;
     world->partitions[index].seen_start = world->partitions[index].seen_high_watermark = world->partitions[index].seen_stable = -1;
     broker_partition_apply(broker_of_core(world->core), &row, &config, world->home, opened, world);
+}
+
+void sim_world_new_topic(struct sim_world *world)
+{
+    struct ot_uuid old = sim_topic_id(world);
+    broker_topic_remove(broker_of_core(world->core), &old);
+    world->generation++;
+    world->totals.topics_removed++;
+    for (uint32_t i = 0; i < world->batch_count; i++) {        /* those under way are answered, and nobody listens */
+        world->batches[i].fate = SIM_REFUSED;
+        world->batches[i].certain_refusal = false;
+    }
+    for (int i = 0; i < SIM_PARTITIONS; i++) world->partitions[i] = (struct sim_partition){ .leader_epoch = world->partitions[i].leader_epoch };
+    memset(world->producers, 0, sizeof(world->producers));
+    for (int r = 0; r < SIM_READERS; r++)
+        for (int i = 0; i < SIM_PARTITIONS; i++) {
+            world->readers[r].offsets[i] = 0;
+            world->readers[r].moved[i] = true;
+        }
+    for (int i = 0; i < SIM_PARTITIONS; i++) apply_partition(world, i);
 }
 
 /* ---- what is looked at all the time ---- */
@@ -115,7 +162,6 @@ void sim_wait_end(struct sim_world *world, uint32_t wait)
 
 static bool try_open(struct sim_world *world)
 {
-    static const char *const dirs[] = { "/sim/a", "/sim/b" };
     struct eng_store_config store_config = { .dirs = dirs, .dir_count = 2, .files_max = 6, .maps_max = 4, .append_mapped_bytes_max = 1u << 20 };
     struct broker_setup setup = { .io = sim_disk_io(world->disk), .config = world->config, .io_exec = world->io, .flush_exec = world->flush,
         .background_exec = world->background, .coord_exec = world->background, .decode_pool = world->decoding };
@@ -132,7 +178,7 @@ static bool try_open(struct sim_world *world)
     bool good = true;
     for (uint32_t dir = 0; dir < 2; dir++) {
         int64_t epoch;
-        good = good && eng_store_take_clean(world->store, dir, &world->core->clean[dir], &epoch) == OT_OK;
+        if (!eng_store_dir_offline(world->store, dir)) good = good && eng_store_take_clean(world->store, dir, &world->core->clean[dir], &epoch) == OT_OK;
     }
     if (broker_core_init(world->core, &setup, world->store, 1) != OT_OK) good = false;
     for (int i = 0; good && i < SIM_PARTITIONS; i++) apply_partition(world, i);
@@ -142,10 +188,46 @@ static bool try_open(struct sim_world *world)
     return good;
 }
 
+struct sizes { struct ot_io *io; const char *dir_path; uint64_t bytes; };
+
+static void add_size(void *arg, const struct ot_io_entry *entry)
+{
+    struct sizes *sizes = arg;
+    struct ot_io_stat stat;
+    char path[700];
+    size_t bytes = strlen(entry->name);
+    if (bytes != 24 || strcmp(entry->name + 20, ".log") != 0) return;
+    snprintf(path, sizeof(path), "%s/%s", sizes->dir_path, entry->name);
+    if (sizes->io->ops->stat(sizes->io, path, &stat) == OT_OK) sizes->bytes += stat.bytes;
+}
+
+/* After a clean stop a file is as long as what is in it: Kafka's tools read them to their ends. */
+static void check_sizes(struct sim_world *world, int index, const char *dir_path, uint64_t log_bytes)
+{
+    struct sizes sizes = { .io = sim_disk_io(world->disk), .dir_path = dir_path };
+    struct sim_faults none = { 0 };
+    sim_disk_faults(world->disk, &none);       /* the stop is over */
+    if (sizes.io->ops->list(sizes.io, dir_path, add_size, &sizes) != OT_OK) return;
+    SIM_CHECK(world, sizes.bytes == log_bytes, "partition %d: its files have %llu bytes after a clean stop, its log %llu", index, (unsigned long long)sizes.bytes, (unsigned long long)log_bytes);
+}
+
 /* flushed: a clean stop, whose marker is left in the directories whose logs closed whole. */
 static void let_go(struct sim_world *world, bool flushed)
 {
-    uint64_t unclean = 0;
+    uint64_t unclean = 0, log_bytes[SIM_PARTITIONS] = { 0 };
+    char paths[SIM_PARTITIONS][256];
+    uint32_t dir_of[SIM_PARTITIONS] = { 0 };
+    bool known[SIM_PARTITIONS] = { false };
+    for (int i = 0; flushed && i < SIM_PARTITIONS; i++) {
+        struct broker_partition *partition = broker_partition_find(broker_of_core(world->core), ot_str_of("sim"), i);
+        known[i] = partition != NULL && partition->log != NULL && atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && !eng_log_read_only(partition->log);
+        if (known[i]) {
+            snprintf(paths[i], sizeof(paths[i]), "%s", eng_log_dir_path(partition->log));
+            log_bytes[i] = eng_log_size_bytes(partition->log);
+            dir_of[i] = partition->store_dir;
+        }
+        broker_partition_put(partition);
+    }
     if (world->core != NULL) {
         atomic_store(&world->core->stopping, true);
         sim_world_drain(world);
@@ -157,6 +239,8 @@ static void let_go(struct sim_world *world, bool flushed)
     sim_world_drain(world);
     for (uint32_t dir = 0; flushed && dir < 2; dir++)
         if (!eng_store_dir_offline(world->store, dir) && (unclean >> dir & 1) == 0) ot_ignore(eng_store_leave_clean(world->store, dir, 1), "no marker: the next start scans");
+    for (int i = 0; i < SIM_PARTITIONS; i++)
+        if (known[i] && !eng_store_dir_offline(world->store, dir_of[i]) && (unclean >> dir_of[i] & 1) == 0) check_sizes(world, i, paths[i], log_bytes[i]);
     eng_store_close(world->store);
     world->core = NULL;
     world->store = NULL;
@@ -189,7 +273,8 @@ void sim_world_stop(struct sim_world *world)
     run_out(world);
     bool flushed = broker_core_stop(world->core, 8000);
     sim_world_drain(world);
-    SIM_CHECK(world, flushed || world->offline_seen || world->faults_on, "a clean stop did not flush");
+    bool offline = eng_store_dir_offline(world->store, 0) || eng_store_dir_offline(world->store, 1);
+    SIM_CHECK(world, flushed || offline || world->broken_dir >= 0 || world->flipping || world->faults_on, "a clean stop did not flush");
     let_go(world, flushed);
     sim_disk_crash_process(world->disk);
 }

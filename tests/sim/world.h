@@ -25,6 +25,8 @@ struct sim_batch {                     /* one batch as its client knows it; id =
     uint32_t retries;
     uint32_t crc;                      /* of the record bytes */
     bool certain_refusal;              /* refused and not sent again: it may not appear while no machine crashed since */
+    uint32_t generation;               /* of the topic that it was sent to */
+    int32_t leader_epoch;              /* as it was first seen; -1 never */
 };
 
 struct sim_partition {
@@ -34,6 +36,8 @@ struct sim_partition {
     int64_t class_floor;               /* the class in force promises nothing below (it came later) */
     int64_t seen_start, seen_high_watermark, seen_stable;      /* of this life of the server: none goes back */
     int32_t leader_epoch;
+    bool known;                        /* it was opened once: a later start may not make it anew */
+    int crash_owed;                    /* the worst crash since it was last verified: it could not be opened meanwhile */
 };
 
 struct sim_producer {
@@ -66,10 +70,11 @@ struct sim_world {
     struct sim_reader readers[SIM_READERS];
     int64_t waits[SIM_WAITS_MAX];      /* when each open fetch has to be answered; 0: free */
     int64_t retention_ms, retention_bytes;
-    int broken_dir;                    /* -1: none */
+    int broken_dir;                    /* -1: none. All in it fails, and the other one has to serve */
+    uint32_t generation;               /* of the topic: each has an id of its own */
     uint32_t calls_open, opens_pending;
     const char *durability, *append_io;
-    bool verbose, offline_seen, faults_on;
+    bool verbose, faults_on, flipping;
     struct sim_totals totals;
     uint64_t trace;                    /* hash of what happened: equal for equal seeds */
 };
@@ -79,6 +84,10 @@ struct sim_world {
 OT_NORETURN void sim_fail(const struct sim_world *world, const char *fact, const char *file, int line, const char *format, ...) OT_PRINTF(5, 6);
 void sim_note(struct sim_world *world, uint64_t what, uint64_t a, uint64_t b);
 
+struct ot_uuid sim_topic_id(const struct sim_world *world);
+void sim_world_new_topic(struct sim_world *world);             /* the topic goes, and one of its name comes: nothing that was promised holds any more */
+void sim_world_break_dir(struct sim_world *world, int dir);    /* -1: whole again */
+int sim_world_dir_of(struct sim_world *world, int partition);  /* of an open partition; -1: not open */
 void sim_world_open(struct sim_world *world);                  /* store, core, partitions; runs until all are open */
 void sim_world_drain(struct sim_world *world);                 /* until nothing is queued */
 void sim_world_stop(struct sim_world *world);                  /* cleanly */
@@ -96,6 +105,8 @@ void sim_client_produce(struct sim_world *world);
 void sim_client_retry(struct sim_world *world);                /* batches of idempotent producers whose fate is unknown, in order */
 void sim_client_end_txn(struct sim_world *world);              /* a marker, as the transaction coordinator would send it */
 void sim_client_configure(struct sim_world *world);            /* durability class and retention change while all runs */
+void sim_client_recreate(struct sim_world *world);
+bool sim_client_put(struct sim_world *world, int partition);   /* one batch, waited for: was it taken? */
 /* readers.c */
 void sim_client_fetch(struct sim_world *world);                /* one partition, no session */
 void sim_client_poll(struct sim_world *world);                 /* all partitions, by session */
@@ -108,5 +119,7 @@ size_t sim_content_read(struct sim_world *world, const struct eng_read_result *r
 void sim_engine_run(struct sim_world *world);
 /* verify.c: the log against what was promised. crashed: 0 no crash, 1 process, 2 machine since the last verify */
 void sim_verify(struct sim_world *world, int crashed);
+/* flips.c: the last act of a seed: one bit of a stored batch is another; whoever reads it must be able to tell, and nothing else may suffer */
+void sim_flip(struct sim_world *world);
 
 #endif

@@ -54,11 +54,16 @@ static void deleted_records_are_not_confirmed_before_their_checkpoint_is_on_disk
     open_one(f, 1);
     assert_int_equal(put(f, 0), OT_OK);
     assert_int_equal(put(f, 0), OT_OK);
-    set_disk(f, (struct sim_faults){ .name_error = 1 });
+    set_disk(f, (struct sim_faults){ .capacity_bytes = sim_disk_used_bytes(f->disk) });        /* and there is no reserve */
     assert_int_equal(delete_below(f, 1), OT_ERR_KAFKA_STORAGE_ERROR);
+    assert_int_not_equal(start_on_disk(f), 1);
     set_disk(f, (struct sim_faults){ 0 });
     assert_int_equal(delete_below(f, 1), OT_OK);               /* asked again: nothing to delete, and the writing is done */
     assert_int_equal(start_on_disk(f), 1);
+    set_disk(f, (struct sim_faults){ .name_error = 1 });
+    assert_int_equal(delete_below(f, 2), OT_ERR_KAFKA_STORAGE_ERROR);
+    assert_true(eng_store_dir_offline(f->store, 0));           /* a disk that takes no small file */
+    set_disk(f, (struct sim_faults){ 0 });
 }
 
 static void deleted_records_find_room_in_the_reserve(void **state)
@@ -172,6 +177,79 @@ static void a_leader_epoch_above_every_one_there_was_is_written_anew(void **stat
         sim_disk_io(f->disk)->ops->close(sim_disk_io(f->disk), fd);
         assert_int_equal(ot_load_i32(epoch), 3 + clean * 10);
     }
+}
+
+/* Base offset and record count of the last batch, below the recovery point, where recovery looks at no checksum. */
+static void a_batch_that_reaches_over_the_noted_end_is_not_believed(void **state)
+{
+    static const uint64_t at[] = { 6, 7, 0, 25, 26 };
+    struct core_fixture *f = *state;
+    for (size_t i = 0; i < OT_ARRAY_COUNT(at); i++) {
+        int32_t partition = (int32_t)i;
+        char path[100];
+        fixture_apply(f, "t", 7, partition, 1, 1, 1, "fsync");
+        run(f);
+        for (int k = 0; k < 4; k++) assert_int_equal(put(f, partition), OT_OK);
+        uint64_t bytes = eng_log_size_bytes(fixture_partition(f, partition)->log);
+        fixture_stop(f);
+        snprintf(path, sizeof path, "/sim/a/t-%d/00000000000000000000.log", partition);
+        assert_true(sim_disk_flip(f->disk, path, bytes - bytes / 4 + at[i], at[i] == 7 ? 4 : 3));
+        fixture_start(f);
+        fixture_apply(f, "t", 7, partition, 1, 1, 2, "fsync");
+        run(f);
+        assert_int_equal(atomic_load(&fixture_partition(f, partition)->stage), BROKER_PARTITION_OFFLINE);
+        fixture_stop(f);
+        fixture_start(f);
+    }
+}
+
+/* A machine crash took partition.metadata, which was never synced, and left the records: they may be those of a topic of that name that was deleted. */
+static void records_of_nobody_are_not_taken_for_those_of_a_topic_of_that_name(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call call;
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    run(f);
+    produce(f, &call, 0, 1, -1, 0, 10);
+    run(f);
+    sim_disk_power_off_after(f->disk, 0);      /* nothing is written any more: as in a crash */
+    fixture_stop(f);
+    sim_disk_crash_process(f->disk);
+    assert_int_equal(sim_disk_io(f->disk)->ops->unlink(sim_disk_io(f->disk), "/sim/a/t-0/partition.metadata"), OT_OK);
+    fixture_start(f);
+    fixture_apply(f, "t", 8, 0, 1, 1, 1, "replicated");
+    run(f);
+    assert_int_equal(f->open_err, OT_OK);
+    assert_int_equal(eng_log_end_offset(fixture_partition(f, 0)->log), 0);
+    assert_int_equal(put(f, 0), OT_OK);
+}
+
+/* The topic was deleted and made again while its directory was offline. */
+static void of_two_folders_of_one_name_the_topics_own_is_opened(void **state)
+{
+    struct core_fixture *f = *state;
+    struct ot_uuid old = fixture_id(7);
+    fixture_stop(f);
+    f->two_dirs = true;
+    fixture_start(f);
+    open_one(f, 1);
+    assert_int_equal(put(f, 0), OT_OK);
+    uint32_t first = fixture_partition(f, 0)->store_dir;
+    sim_disk_break_dir(f->disk, first == 0 ? "/sim/a" : "/sim/b");
+    eng_store_fail_dir(f->store, first, OT_ERR_IO, "the test");
+    run(f);
+    broker_topic_remove(f->broker, &old);
+    run(f);
+    fixture_apply(f, "t", 8, 0, 1, 1, 1, "fsync");
+    run(f);
+    for (int i = 0; i < 3; i++) assert_int_equal(put(f, 0), OT_OK);
+    fixture_stop(f);
+    sim_disk_break_dir(f->disk, NULL);
+    fixture_start(f);
+    fixture_apply(f, "t", 8, 0, 1, 1, 2, "fsync");
+    run(f);
+    assert_int_equal(fixture_partition(f, 0)->store_dir, 1 - first);
+    assert_int_equal(eng_log_end_offset(fixture_partition(f, 0)->log), 3);
 }
 
 /* Old configs are freed when nobody can hold them any more, and one that says the same as before is none. */
@@ -393,6 +471,9 @@ int main(void)
         TEST(a_log_opened_on_a_full_disk_takes_records_again_when_there_is_room),
         TEST(it_is_deleted_as_any_other_after_it_healed),
         TEST(a_leader_epoch_above_every_one_there_was_is_written_anew),
+        TEST(a_batch_that_reaches_over_the_noted_end_is_not_believed),
+        TEST(records_of_nobody_are_not_taken_for_those_of_a_topic_of_that_name),
+        TEST(of_two_folders_of_one_name_the_topics_own_is_opened),
         TEST(a_changed_config_leaves_a_bounded_number_of_old_ones),
         TEST(a_directory_that_fails_while_a_partition_of_it_opens_takes_that_one_offline_too),
         TEST(a_slow_writer_of_the_checkpoints_does_not_put_back_a_log_start),
