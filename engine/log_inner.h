@@ -90,6 +90,8 @@ OT_MUST_CHECK enum ot_err eng_log_rebuild_epochs(struct eng_log *log);
 /* Everything but settings and locks from the folder: engine/log_recover.c. */
 OT_MUST_CHECK enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how, struct eng_recovery *out);
 OT_MUST_CHECK enum ot_err eng_log_rewalk_active(struct eng_log *log);
+/* The segments that the folder holds, ascending, into the list; what nobody reads goes: engine/log_folder.c. */
+OT_MUST_CHECK enum ot_err eng_log_load_segments(struct eng_log *log);
 /* Drop all segments and begin anew, empty, at offset, with a file that says so. Writer. */
 OT_MUST_CHECK enum ot_err eng_log_begin_at(struct eng_log *log, int64_t offset, int64_t wall_ms);
 /* Producer snapshots that neither a segment nor the newest state needs. Writer, or close. */

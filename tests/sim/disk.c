@@ -626,6 +626,10 @@ void sim_disk_crash_machine(struct sim_disk *disk)
         parent_of(path, parent);
         if (strcmp(path, "/sim") == 0 || ot_map_get(&disk->platter, parent, strlen(parent)) != NULL) put(&disk->seen, path, entry->value);
     }
+    ot_map_free(&disk->platter);           /* what lay in a folder that is not there is gone for good */
+    ot_map_init(&disk->platter);
+    for (uint32_t i = 0; i < disk->seen.count; i++)
+        OT_ASSERT(ot_map_put(&disk->platter, disk->seen.entries[i].key, disk->seen.entries[i].key_bytes, disk->seen.entries[i].value) == OT_OK);
     for (struct inode *inode = disk->all; inode != NULL; inode = inode->next_all)
         if (!inode->is_dir) crash_content(disk, inode);
     disk->sync_failed = false;
