@@ -624,7 +624,7 @@ void sim_disk_crash_machine(struct sim_disk *disk)
         char path[1024], parent[1024];
         snprintf(path, sizeof(path), "%.*s", (int)entry->key_bytes, (const char *)entry->key);
         parent_of(path, parent);
-        if (strcmp(path, "/sim") == 0 || ot_map_get(&disk->platter, parent, strlen(parent)) != NULL) put(&disk->seen, path, entry->value);
+        if (strcmp(parent, "/") == 0 || ot_map_get(&disk->platter, parent, strlen(parent)) != NULL) put(&disk->seen, path, entry->value);
     }
     ot_map_free(&disk->platter);           /* what lay in a folder that is not there is gone for good */
     ot_map_init(&disk->platter);
