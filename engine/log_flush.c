@@ -59,12 +59,12 @@ static struct dirty take_dirty(struct eng_log *log, int64_t below, bool whole)
     for (uint32_t i = 0; i < log->segment_count; i++) {
         struct eng_segment *seg = log->segments[i];
         bool sealed = whole || i + 1 < log->segment_count;
-        bool indexes = seg->indexes_dirty && sealed;
+        bool indexes = seg->indexes_dirty && (sealed || seg->indexes_cut);
         if (!seg->dirty && !indexes && !seg->txn_dirty && !seg->name_unsynced) continue;
         if (seg->base_offset > below) break;
         dirty = (struct dirty){ seg, seg->dirty, indexes, seg->txn_dirty, seg->name_unsynced };
         seg->dirty = seg->txn_dirty = seg->name_unsynced = false;
-        if (indexes) seg->indexes_dirty = false;
+        if (indexes) seg->indexes_dirty = seg->indexes_cut = false;
         eng_segment_ref(seg);
         break;
     }

@@ -33,6 +33,7 @@ struct recovery {
     bool indexes_off;                      /* the disk is full */
     uint8_t *buffer;
     uint32_t buffer_bytes, left;           /* left: segments not walked yet */
+    uint64_t had_bytes[2];                 /* of both indexes of the segment at hand, as they were found */
     struct eng_index_out *indexes;
 };
 
@@ -138,6 +139,7 @@ static enum ot_err open_indexes(struct recovery *r, struct eng_segment *seg, con
         if (err != OT_OK) return err;
         *fds[i] = fd;                      /* pinned until close_indexes */
         if ((err = log->io->ops->fstat(log->io, fd, &stat)) != OT_OK) return err;
+        r->had_bytes[i] = stat.bytes;
         if (stat.bytes != keep[i] && (err = log->io->ops->truncate(log->io, fd, keep[i])) != OT_OK) return err;
     }
     return OT_OK;
@@ -406,8 +408,11 @@ static enum ot_err finish_walk(struct recovery *r, struct eng_segment *seg, uint
         indexing->last_time_ms = -1;
         atomic_store(&seg->index_doubted, true);
     }
+    /* fewer than before: those that went named batches that were cut. A crash would bring them back, and what is appended meanwhile takes their offsets */
+    bool fewer = (uint64_t)r->indexes->index_count * ENG_INDEX_ENTRY_BYTES < r->had_bytes[0] || (uint64_t)r->indexes->time_count * ENG_TIME_ENTRY_BYTES < r->had_bytes[1];
     pthread_mutex_lock(&r->log->lock);
     seg->bytes = bytes;
+    seg->indexes_cut |= fewer;
     seg->end_offset = r->expected < 0 ? seg->base_offset : r->expected;
     seg->indexing = *indexing;
     seg->times_known = seg->indexes_dirty = true;

@@ -175,7 +175,7 @@ static inline void produce(struct core_fixture *f, struct produce_call *ask, int
     eng_sink_pool(&sink, f->pool, 1u << 20);
     if (producer >= 0) fields.producer_id = producer, fields.producer_epoch = 0, fields.base_sequence = sequence;
     assert_int_equal(eng_batch_build_begin(&builder, &fields, NULL, &sink), OT_OK);
-    assert_int_equal(eng_batch_build_next(&builder, 1750000000000, (struct ot_blob){ 0 }, (struct ot_blob){ value, value_bytes, false }, NULL, 0), OT_OK);
+    assert_int_equal(eng_batch_build_next(&builder, 1750000000000 + produce_order, (struct ot_blob){ 0 }, (struct ot_blob){ value, value_bytes, false }, NULL, 0), OT_OK);
     assert_int_equal(eng_batch_build_finish(&builder), OT_OK);
     free(value);
     memset(ask, 0, sizeof(*ask));
