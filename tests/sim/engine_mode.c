@@ -180,6 +180,21 @@ static void reopen(struct engine_world *w, int how)
 
 /* ---- acts ---- */
 
+/* What a failed append left behind the last whole batch is cut off at once (where a file has its true size all the time). */
+static void check_cut_back(struct engine_world *w)
+{
+    struct eng_segment_info info[256];
+    struct ot_io *io = sim_disk_io(w->world->disk);
+    struct ot_io_stat stat;
+    char path[100];
+    uint32_t count = eng_log_segments(w->log, info, OT_ARRAY_COUNT(info));
+    if (strcmp(w->world->append_io, "mmap") == 0 || count == 0 || count > OT_ARRAY_COUNT(info)) return;
+    snprintf(path, sizeof(path), DIR_PATH "/%020lld.log", (long long)info[count - 1].base_offset);
+    if (io->ops->stat(io, path, &stat) != OT_OK) return;
+    SIM_CHECK(w->world, stat.bytes == info[count - 1].log_bytes, "a failed append left %llu bytes of which %llu are the log's", (unsigned long long)stat.bytes,
+        (unsigned long long)info[count - 1].log_bytes);
+}
+
 static void append(struct engine_world *w)
 {
     struct eng_append_batch batches[4];
@@ -226,6 +241,7 @@ static void append(struct engine_world *w)
     w->count += sim_disk_is_off(w->world->disk) ? fits : appended;
     w->end = appended > 0 ? batches[appended - 1].last_offset + 1 : w->end;
     SIM_CHECK(w->world, err == OT_OK || (full && err == OT_ERR_NO_SPACE) || sim_disk_is_off(w->world->disk), "append: %s", ot_err_name(err));
+    if (err == OT_ERR_NO_SPACE) check_cut_back(w);
     SIM_CHECK(w->world, eng_log_end_offset(w->log) == w->end, "the log ends at %lld, the model at %lld", (long long)eng_log_end_offset(w->log), (long long)w->end);
 }
 
