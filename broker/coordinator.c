@@ -171,13 +171,13 @@ static void snapshot_done(struct ot_task *task)
     turn(c, (struct coord_in){ .kind = COORD_STORE_FAILED, .token = c->snapshot.token, .error = c->snapshot.err });
 }
 
-static void snapshot_start(struct broker_coordinator *c, uint64_t token)
+static void snapshot_start(struct broker_coordinator *c, const struct coord_out *out)
 {
     OT_ASSERT(!c->snapshot.busy);
     OT_ASSERT(c->job_count == 0);              /* asked for right after a commit: the journal ends with that state */
     c->snapshot.busy = true;
-    c->snapshot.token = token;
-    c->snapshot.value = coord_value_share(coord_view(c->coord));
+    c->snapshot.token = out->token;
+    c->snapshot.value = coord_value_share(out->value);
     c->snapshot.mark = broker_journal_mark(&c->journal);
     ot_exec_post(c->setup.io_exec, &c->snapshot.task);
 }
@@ -209,9 +209,13 @@ static void carry_out(struct broker_coordinator *c, const struct coord_out *out)
     case COORD_STORE:                          /* what need not be synced is so all the same, at leisure: then nobody waits for it later */
         job_add(c, &(struct job){ .kind = JOB_RECORD, .token = out->token, .sync = true, .record = *out->record });
         break;
-    case COORD_SNAPSHOT: snapshot_start(c, out->token); break;
+    case COORD_SNAPSHOT: snapshot_start(c, out); break;
     case COORD_APPLY: apply(c, out); break;
-    case COORD_ROLE: c->setup.hooks.leading(c->setup.hooks.arg, out->stamp.term); break;
+    case COORD_ROLE:
+        if (out->leading) {
+            c->setup.hooks.leading(c->setup.hooks.arg, out->stamp.term);
+        }
+        break;
     case COORD_REPLY: reply(c, out->request); break;
     case COORD_HALT:
         ot_log(OT_LOG_ERROR, "coordinator", "halted", "error=%s text=\"%s\" folder=%s", ot_err_name(out->error), out->text, c->dir);

@@ -4,8 +4,10 @@
  * answer, a message or an applied state is not in it before the record that it rests on was reported stored. One publication is in flight at a
  * time; requests that come meanwhile wait and are merged into the next one (group commit: one delta, one fsync).
  *
- * Here the cluster has one voter, which wins every term that it begins. The seams are those of several: terms and votes are persisted before they
- * count, a publication carries its base, hash and voters, and COORD_MSG, COORD_SEND and COORD_PEER_LOST are where election and publication to peers go.
+ * Voters elect one of them for a term (pre-vote, then a vote that is on disk before it is given); it alone makes the next values and publishes each as a delta on the
+ * committed one; a majority of the committed and of the new voters having it on disk, it is committed. A voter keeps the committed value and at most one
+ * accepted delta on top of it; a new coordinator's first publication repeats what it had accepted. Nodes that are no voters follow by asking for
+ * what was committed (peer.h has the messages). One voter alone wins every term that it begins, without waiting for anything but its disk.
  *
  * thread  one. Values shared from coord_view may be read on any thread and are dropped on this one.
  * owner   in: borrowed during the step, but a request from coord_step until its COORD_REPLY. out: borrowed until the next coord_step; a record until
@@ -13,6 +15,7 @@
 #ifndef OT_COORDINATOR_COORD_H
 #define OT_COORDINATOR_COORD_H
 
+#include "coordinator/peer.h"
 #include "coordinator/record.h"
 #include "coordinator/rows.h"
 
@@ -22,7 +25,7 @@
 
 enum coord_ask {
     COORD_ASK_REGISTER, COORD_ASK_HEARTBEAT, COORD_ASK_CREATE_TOPIC, COORD_ASK_DELETE_TOPIC, COORD_ASK_CREATE_PARTITIONS, COORD_ASK_CONFIGS,
-    COORD_ASK_PRODUCER_IDS, COORD_ASK_DURABLE
+    COORD_ASK_PRODUCER_IDS, COORD_ASK_DURABLE, COORD_ASK_VOTERS, COORD_ASK_READ
 };
 enum coord_boot { COORD_BOOT_CLEAN, COORD_BOOT_PROCESS_CRASH, COORD_BOOT_MACHINE_CRASH };
 
@@ -60,6 +63,14 @@ struct coord_configs_ask {
 struct coord_producer_ids_ask { int32_t count; };
 /* A leader says that its fsync class holds for all that is committed (§7); class NONE: it left the class. */
 struct coord_durable_ask { int32_t broker_id; int64_t broker_epoch; struct ot_uuid topic_id; int32_t partition, leader_epoch, partition_epoch; enum coord_durable class_; };
+/* One voter added, removed, or (add and remove with the same id) come back with another directory. The newcomer must follow already and give its vote in this term:
+ * until then REQUEST_TIMED_OUT, ask again. */
+struct coord_voters_ask {
+    bool add, remove;
+    int32_t id; struct ot_uuid dir_id; struct ot_str host; int32_t port;       /* add */
+    int32_t remove_id;
+};
+/* COORD_ASK_READ changes nothing: once answered, coord_view holds all that was acknowledged to anybody before it was asked. */
 
 struct coord_request {
     struct coord_request *next;                                /* the coordinator's until COORD_REPLY */
@@ -68,20 +79,23 @@ struct coord_request {
     int64_t if_version;                                        /* MISMATCH unless this is the version of the topic or config scope; -1: any */
     union {
         struct coord_register register_; struct coord_heartbeat heartbeat; struct coord_topic_ask topic; struct coord_configs_ask configs;
-        struct coord_producer_ids_ask producer_ids; struct coord_durable_ask durable;
+        struct coord_producer_ids_ask producer_ids; struct coord_durable_ask durable; struct coord_voters_ask voters;
     } u;
-    /* answered. CLOSED: the coordinator stopped, and whether the change happened is not known */
+    int64_t round;                                             /* the coordinator's */
+    /* answered. CLOSED: the coordinator stopped or was replaced, and whether the change happened is not known. NOT_CONTROLLER: nothing happened, ask `leader` */
     enum ot_err error;
     struct ot_uuid topic_id;
     int32_t partition_count, replication_factor;
     int64_t version;                                           /* that shows the effect; REGISTER: the broker_epoch */
     int64_t producer_id_first;
+    int32_t leader;                                            /* NOT_CONTROLLER: who leads, as far as is known; -1 */
     bool dir_missing;                                          /* REGISTER: a directory of an earlier registration is not among these */
     char text[COORD_TEXT_MAX];
 };
 
 /* ---- the machine ---- */
 
+struct coord_listed_voter { int32_t id; struct ot_str host; int32_t port; };
 struct coord_config {
     int32_t node_id;
     struct ot_uuid dir_id;                                     /* voter identity is (node id, dir id) */
@@ -92,6 +106,12 @@ struct coord_config {
     uint32_t brokers_max;
     uint32_t delta_bytes_max;                                  /* of one publication */
     uint64_t snapshot_after_bytes;                             /* of journal, or the size of a snapshot if that is more; 0: 64 MiB */
+    /* Who founds the cluster, or whom to ask for it; none, or this node alone: founds alone. The lowest id founds, once all say that they are blank. */
+    struct coord_listed_voter voters[COORD_VOTERS_MAX]; uint32_t voter_count;
+    bool join;                                                 /* a blank node does not found, but becomes part of the cluster of those voters */
+    bool observer;                                             /* follows without folder: stores nothing, never votes */
+    uint64_t election_timeout_us, heartbeat_us;                /* 0: 1 s, 100 ms */
+    uint64_t history_bytes;                                    /* of committed deltas kept for those behind; 0: 4 MiB */
 };
 /* What the disk holds, put together from its records in order. */
 struct coord_disk_image {
@@ -122,7 +142,7 @@ enum coord_in_kind { COORD_TICK, COORD_MSG, COORD_STORED, COORD_STORE_FAILED, CO
 struct coord_in {
     enum coord_in_kind kind;
     uint64_t now_us;
-    uint32_t peer;
+    uint32_t peer;                                             /* MSG, PEER_LOST: node id */
     uint64_t token;                                            /* STORED, STORE_FAILED */
     enum ot_err error;                                         /* STORE_FAILED. NO_SPACE: the record was cut off again, whole; else it may be there in part */
     struct coord_request *request;
@@ -135,11 +155,14 @@ struct coord_out {
     uint64_t token;                                            /* STORE, SNAPSHOT: report it back */
     bool sync;                                                 /* STORE: on the disk before STORED; else at leisure */
     const struct coord_record *record;                         /* STORE: TERM goes to meta.term, all else to meta.journal */
-    struct coord_stamp stamp;                                  /* APPLY, SNAPSHOT: of the committed value now; ROLE: term */
+    struct coord_stamp stamp;                                  /* APPLY, SNAPSHOT: of the value; ROLE: term */
+    const struct coord_value *value;                           /* SNAPSHOT: what to write; share it */
     struct ot_blob delta;                                      /* APPLY */
-    bool leading;                                              /* ROLE */
+    bool whole;                                                /* APPLY: there is no delta, the view as a whole is new */
+    struct ot_blob body;                                       /* SEND to peer (a node id). It may be lost: what matters is sent again */
+    bool leading; int32_t leader;                              /* ROLE: this node leads; who leads, -1 unknown */
     struct coord_request *request;                             /* REPLY */
-    enum ot_err error; char text[COORD_TEXT_MAX];              /* HALT */
+    enum ot_err error; const char *text;                       /* HALT */
 };
 /* Never blocks, never fails: COORD_HALT instead, after which nothing but CLOSED replies comes out. Drain coord_next before the next step. */
 void coord_step(struct coord *coord, const struct coord_in *in);
@@ -147,6 +170,10 @@ bool coord_next(struct coord *coord, struct coord_out *out);
 uint64_t coord_deadline_us(const struct coord *coord);         /* when the next COORD_TICK is due; UINT64_MAX: never. 0: at once (the first) */
 const struct coord_value *coord_view(const struct coord *coord);       /* the committed image; share it to keep it */
 int32_t coord_term(const struct coord *coord);
+int32_t coord_leader(const struct coord *coord);               /* -1: not known */
+struct ot_str coord_cluster_id(const struct coord *coord);     /* none before founding or joining */
+/* Voters of a value, at most COORD_VOTERS_MAX. */
+uint32_t coord_voters_of(const struct coord_value *value, int32_t *ids_out, struct ot_uuid *dirs_out /* may be NULL */);
 uint64_t coord_hash(const struct coord *coord);                /* of all inputs and outputs so far: same seed, same trace */
 
 #endif

@@ -5,7 +5,7 @@
 
 void coord_image_init(struct coord_disk_image *image, struct coord_pages *pages)
 {
-    *image = (struct coord_disk_image){ .pages = pages, .blank = true, .term = { 0, -1 } };
+    *image = (struct coord_disk_image){ .pages = pages, .blank = true, .term = { 0, -1, 0 } };
     coord_value_init(&image->committed, pages);
 }
 

@@ -67,6 +67,7 @@ enum ot_err coord_record_encode(const struct coord_record *record, uint8_t *out,
     case COORD_RECORD_TERM:
         rows.term.term = record->u.term.term;
         rows.term.voted_for = record->u.term.voted_for;
+        rows.term.unsure_term = record->u.term.unsure_term;
         break;
     case COORD_RECORD_ACCEPT: fill_accept(&record->u.accept, &rows.accept, voters); break;
     case COORD_RECORD_COMMIT:
@@ -111,7 +112,7 @@ enum ot_err coord_record_decode(enum coord_record_kind kind, struct ot_blob payl
     case COORD_RECORD_FORMAT:
         out->u.format = (struct coord_format){ rows.format.cluster_id, rows.format.node_id, rows.format.dir_id, (uint64_t)rows.format.founding_hash };
         return OT_OK;
-    case COORD_RECORD_TERM: out->u.term = (struct coord_term){ rows.term.term, rows.term.voted_for }; return OT_OK;
+    case COORD_RECORD_TERM: out->u.term = (struct coord_term){ rows.term.term, rows.term.voted_for, rows.term.unsure_term }; return OT_OK;
     case COORD_RECORD_ACCEPT: return take_accept(&rows.accept, &out->u.accept);
     case COORD_RECORD_COMMIT: out->u.commit = (struct coord_stamp){ rows.commit.term, rows.commit.version }; return OT_OK;
     case COORD_RECORD_SNAPSHOT:

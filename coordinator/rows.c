@@ -212,6 +212,23 @@ enum ot_err coord_voter_put(struct coord_edit *edit, int32_t id, const struct ot
     return put(edit, key_number(COORD_TABLE_VOTER, id), &ot_coord_voter_row_message, row);
 }
 
+enum ot_err coord_voter_remove(struct coord_edit *edit, int32_t id) { return cut(edit, key_number(COORD_TABLE_VOTER, id)); }
+
+enum ot_err coord_voter_next(const struct coord_value *value, int32_t after, int32_t *id_out, struct ot_coord_voter_row *out)
+{
+    struct coord_key key = key_number(COORD_TABLE_VOTER, after);
+    key_after(&key);
+    struct ot_blob found, bytes;
+    if (!first_from(value, &key, 1, &found, &bytes)) {
+        return OT_ERR_NOT_FOUND;
+    }
+    if (found.bytes != 5) {
+        return OT_ERR_CORRUPT;
+    }
+    *id_out = load_key_i32(found.data + 1);
+    return decode_flat(&ot_coord_voter_row_message, bytes, out);
+}
+
 enum ot_err coord_broker_get(const struct coord_value *value, int32_t id, struct ot_arena *arena, struct ot_coord_broker_row *out)
 {
     struct coord_key key = key_number(COORD_TABLE_BROKER, id);

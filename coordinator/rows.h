@@ -49,6 +49,9 @@ OT_MUST_CHECK enum ot_err coord_cluster_get(const struct coord_value *value, str
 OT_MUST_CHECK enum ot_err coord_cluster_put(struct coord_edit *edit, const struct ot_coord_cluster_row *row);
 OT_MUST_CHECK enum ot_err coord_voter_get(const struct coord_value *value, int32_t id, struct ot_coord_voter_row *out);
 OT_MUST_CHECK enum ot_err coord_voter_put(struct coord_edit *edit, int32_t id, const struct ot_coord_voter_row *row);
+OT_MUST_CHECK enum ot_err coord_voter_remove(struct coord_edit *edit, int32_t id);
+/* First voter with an id above `after`. */
+OT_MUST_CHECK enum ot_err coord_voter_next(const struct coord_value *value, int32_t after, int32_t *id_out, struct ot_coord_voter_row *out);
 OT_MUST_CHECK enum ot_err coord_broker_get(const struct coord_value *value, int32_t id, struct ot_arena *arena, struct ot_coord_broker_row *out);
 /* First broker with an id above `after`. */
 OT_MUST_CHECK enum ot_err coord_broker_next(const struct coord_value *value, int32_t after, struct ot_arena *arena, int32_t *id_out,

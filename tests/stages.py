@@ -136,6 +136,8 @@ STAGES = [
           need_program("ottla_sim_meta", "release"), ("build-release",)),
     Stage("sim-compact", "test", 90, lambda: [program("ottla_sim_compact", "release"), "--seeds", "400"], count_exit,
           need_program("ottla_sim_compact", "release"), ("build-release",)),
+    Stage("sim-cluster-long", "all", 1800, lambda: [program("ottla_sim_cluster", "release"), "--seeds", "10000", "--from", "100000"], count_plain,
+          need_program("ottla_sim_cluster", "release"), ("build-release",)),
     Stage("sim-rest", "test", 120, ["ctest", "--test-dir", "build/release", "-L", "sim", "-E", "seeds", "-j", str(JOBS),
                                     "--output-on-failure"], count_ctest, need_program("ottla_sim", "release"), ("build-release",)),
     pytest("clients", "release", [INTEGRATION, "-m", "not long and not kill"], limit_s=420),

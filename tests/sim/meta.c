@@ -84,10 +84,10 @@ static void store(struct world *w, const struct coord_out *out)
     step(w, (struct coord_in){ .kind = err == OT_OK ? COORD_STORED : COORD_STORE_FAILED, .token = out->token, .error = err });
 }
 
-static void take_snapshot(struct world *w, uint64_t token)
+static void take_snapshot(struct world *w, const struct coord_out *out)
 {
-    struct coord_value share = coord_value_share(coord_view(w->coord));
-    w->snapshot.token = token;
+    struct coord_value share = coord_value_share(out->value);
+    w->snapshot.token = out->token;
     w->snapshot.mark = broker_journal_mark(&w->journal);
     w->snapshot.written = broker_snapshot_write(sim_disk_io(w->disk), DIR_PATH, &share, w->snapshot.name, &w->snapshot.result) == OT_OK;
     w->snapshot.delay = (int)ot_rng_below(&w->rng, 4);         /* publications that come before the switch */
@@ -121,7 +121,7 @@ static void step(struct world *w, struct coord_in in)
             w->flying = false;
             break;
         case COORD_ROLE: w->leading = out.leading; break;
-        case COORD_SNAPSHOT: take_snapshot(w, out.token); break;
+        case COORD_SNAPSHOT: take_snapshot(w, &out); break;
         case COORD_REPLY: answer(w, out.request); break;
         case COORD_HALT: w->halted = true; break;
         case COORD_SEND: CHECK(false);

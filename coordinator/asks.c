@@ -1,0 +1,151 @@
+/* Requests into the delta of the next publication, and the one that changes who votes. */
+#include "coordinator/state.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum ot_err coord_refuse(struct coord_request *request, enum ot_err error, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(request->text, sizeof request->text, format, args);
+    va_end(args);
+    request->error = error;
+    return error;
+}
+
+static enum ot_err decide(struct coord_turn *turn)
+{
+    static enum ot_err (*const asks[])(struct coord_turn *) = {
+        [COORD_ASK_REGISTER] = coord_ask_register, [COORD_ASK_HEARTBEAT] = coord_ask_heartbeat, [COORD_ASK_CREATE_TOPIC] = coord_ask_create_topic,
+        [COORD_ASK_DELETE_TOPIC] = coord_ask_delete_topic, [COORD_ASK_CREATE_PARTITIONS] = coord_ask_create_partitions,
+        [COORD_ASK_CONFIGS] = coord_ask_configs, [COORD_ASK_PRODUCER_IDS] = coord_ask_producer_ids, [COORD_ASK_DURABLE] = coord_ask_durable, [COORD_ASK_VOTERS] = coord_ask_voters
+    };
+    return asks[turn->request->ask](turn);
+}
+
+/* One request. False: it does not fit behind the others and waits for the next publication. */
+static bool merge(struct coord *coord, struct coord_request *request)
+{
+    struct coord_delta *delta = &coord->deltas[coord->delta_at];
+    struct coord_delta delta_before = *delta;
+    struct coord_value before = coord_value_share(&coord->next);
+    struct coord_turn turn = { coord, request, { &coord->next, delta }, coord->next.stamp.version };
+    request->error = OT_OK;
+    request->text[0] = 0;
+    request->version = turn.version;
+    enum ot_err err = decide(&turn);
+    if (err == OT_OK && !request->validate_only) {
+        coord_value_drop(&before);
+        return true;
+    }
+    coord_value_drop(&coord->next);
+    coord->next = before;
+    *delta = delta_before;
+    enum ot_err reload = coord_live_load(coord);
+    OT_ASSERT(reload == OT_OK);                /* it loaded before */
+    if (err == OT_ERR_TOO_LARGE && request->error == OT_OK && delta->row_count > 0) {
+        return false;
+    }
+    if (err != OT_OK && request->error == OT_OK) {
+        coord_refuse(request, err == OT_ERR_TOO_LARGE ? OT_ERR_POLICY_VIOLATION : err, "%s", err == OT_ERR_TOO_LARGE
+            ? "the change is larger than one publication may be; ask for fewer partitions at a time"
+            : err == OT_ERR_NO_MEMORY ? "the memory for metadata is used up" : ot_err_text(err));
+    }
+    return true;
+}
+
+void coord_merge_waiting(struct coord *coord)
+{
+    coord->voters_change = false;
+    while (coord->waiting.first != NULL && merge(coord, coord->waiting.first)) {
+        coord_requests_add(&coord->merged, coord_requests_take(&coord->waiting));
+    }
+}
+
+/* ---- who votes (§6) */
+
+static bool joined(const struct coord *coord, const struct coord_peer *peer)
+{
+    (void)coord;
+    return peer->joined && !peer->unsure;
+}
+
+/* Does the new set hold a majority of this term's votes? They are in peers, the newcomer among the learners. */
+static bool has_votes_of(struct coord *coord, const struct coord_value *value)
+{
+    int32_t ids[COORD_VOTERS_MAX];
+    struct ot_uuid dirs[COORD_VOTERS_MAX];
+    uint32_t count = coord_voters_of(value, ids, dirs), votes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct coord_peer *peer = coord_peer_find(coord, ids[i], &dirs[i]);
+        votes += peer != NULL && joined(coord, peer);
+    }
+    return 2 * votes > count;
+}
+
+static enum ot_err check_newcomer(struct coord_turn *turn, const struct coord_voters_ask *ask)
+{
+    struct coord *coord = turn->coord;
+    struct coord_peer *peer = coord_peer_find(coord, ask->id, &ask->dir_id);
+    if (peer == NULL) {
+        return coord_refuse(turn->request, OT_ERR_REQUEST_TIMED_OUT, "node %d does not follow with that directory yet", ask->id);
+    }
+    if (!peer->joined && !COORD_BUG(NO_VOTE_PROOF)) {
+        coord_send(coord, ask->id, &(struct coord_message){ .kind = COORD_START_JOIN });
+        return coord_refuse(turn->request, OT_ERR_REQUEST_TIMED_OUT, "node %d has not given its vote yet", ask->id);
+    }
+    if (coord_stamp_below(peer->committed.stamp, (struct coord_stamp){ coord->term.term, 0 })) {
+        return coord_refuse(turn->request, OT_ERR_REQUEST_TIMED_OUT, "node %d has not caught up yet", ask->id);
+    }
+    return OT_OK;
+}
+
+static enum ot_err edit_voters(struct coord_turn *turn, const struct coord_voters_ask *ask)
+{
+    struct ot_coord_voter_row row;
+    enum ot_err err = ask->remove ? coord_voter_remove(&turn->edit, ask->remove_id) : OT_OK;
+    if (err == OT_ERR_NOT_FOUND) {
+        return coord_refuse(turn->request, OT_ERR_VOTER_NOT_FOUND, "node %d is no voter", ask->remove_id);
+    }
+    if (err != OT_OK || !ask->add) {
+        return err;
+    }
+    err = coord_voter_get(turn->edit.value, ask->id, &row);
+    if (err == OT_OK) {
+        return coord_refuse(turn->request, OT_ERR_DUPLICATE_VOTER, "node %d is a voter already", ask->id);
+    }
+    if (err != OT_ERR_NOT_FOUND) {
+        return err;
+    }
+    ot_coord_voter_row_defaults(&row);
+    row.dir_id = ask->dir_id;
+    row.host = ask->host;
+    row.port = ask->port;
+    return coord_voter_put(&turn->edit, ask->id, &row);
+}
+
+enum ot_err coord_ask_voters(struct coord_turn *turn)
+{
+    const struct coord_voters_ask *ask = &turn->request->u.voters;
+    int32_t ids[COORD_VOTERS_MAX];
+    if (ask->add == ask->remove && (!ask->add || ask->id != ask->remove_id)) {
+        return coord_refuse(turn->request, OT_ERR_INVALID_REQUEST, "one voter is added, removed or given another directory at a time");
+    }
+    if (turn->coord->voters_change) {
+        return turn->edit.delta->row_count > 0 ? OT_ERR_TOO_LARGE : OT_ERR_INVALID_REQUEST;       /* one change at a time: the next publication */
+    }
+    uint32_t count = coord_voters_of(turn->edit.value, ids, NULL);
+    if ((ask->add && !ask->remove && count == COORD_VOTERS_MAX) || (ask->remove && !ask->add && count <= 1)) {
+        return coord_refuse(turn->request, OT_ERR_INVALID_REQUEST, "there are 1 to %d voters", COORD_VOTERS_MAX);
+    }
+    enum ot_err err = ask->add ? check_newcomer(turn, ask) : OT_OK;
+    if (err != OT_OK || (err = edit_voters(turn, ask)) != OT_OK) {
+        return err;
+    }
+    if (!COORD_BUG(NO_VOTE_PROOF) && !has_votes_of(turn->coord, turn->edit.value)) {    /* safety, not politeness: without it two could lead one term (§17) */
+        return coord_refuse(turn->request, OT_ERR_REQUEST_TIMED_OUT, "most of the new voters have not given their vote for this term yet");
+    }
+    turn->coord->voters_change = !turn->request->validate_only;
+    return OT_OK;
+}

@@ -1,0 +1,36 @@
+/* A rule left out on purpose, for tests of the tests: the simulator's build of coordinator/ (OT_COORD_BUGS) can choose one, every other build has none. */
+#ifndef OT_COORDINATOR_BUG_H
+#define OT_COORDINATOR_BUG_H
+
+#define COORD_BUGS(X) \
+    X(MINORITY, "minority")                    /* half the votes are enough */ \
+    X(OLDER_WINS, "older-wins")                /* a vote for somebody who knows less */ \
+    X(SECOND_VOTE, "second-vote")              /* a vote in a term where another one was given */ \
+    X(LEADS_AGAIN, "leads-again")              /* a process leads a term that it stood for before its restart */ \
+    X(SEND_FIRST, "send-first")                /* a vote is sent before it is on the disk */ \
+    X(STALE_PUBLICATION, "stale-publication")  /* a publication of an older term is accepted */ \
+    X(VERSION_ALONE, "version-alone")          /* acceptances are matched without their term */ \
+    X(COMMIT_ALONE, "commit-alone")            /* a commit is known by its version, without its term */ \
+    X(FORGETS_ACCEPTED, "forgets-accepted")    /* what an earlier term accepted is not published again */ \
+    X(NEW_SET_ONLY, "new-set-only")            /* a change of voters commits without the old ones */ \
+    X(NO_VOTE_PROOF, "no-vote-proof")          /* a set of voters is published without their votes */ \
+    X(UNSURE_VOTES, "unsure-votes")            /* a vote in doubt counts like any other */ \
+    X(DOUBT_ENDS_EARLY, "doubt-ends-early")    /* any acceptance ends the doubt */ \
+    X(GIVES_UP_ACCEPTED, "gives-up-accepted")  /* changes that end below what is accepted replace it */ \
+    X(ANY_DIRECTORY, "any-directory")          /* a voter is known by its number alone */ \
+    X(FOUND_BY_MAJORITY, "found-by-majority")  /* a majority of blank nodes founds */ \
+    X(READ_AT_ONCE, "read-at-once")            /* reads are answered without asking whether one still leads */
+
+#ifdef OT_COORD_BUGS
+enum coord_bug { COORD_BUG_NONE,
+#define X(name, text) COORD_BUG_##name,
+    COORD_BUGS(X)
+#undef X
+};
+extern enum coord_bug coord_bug;
+#define COORD_BUG(name) (coord_bug == COORD_BUG_##name)
+#else
+#define COORD_BUG(name) false
+#endif
+
+#endif

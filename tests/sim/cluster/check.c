@@ -1,0 +1,201 @@
+/* What must hold at every step (the numbers are those of the design's invariants). */
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* 1. */
+static void leads(struct world *w, const struct node *node, int32_t term)
+{
+    CHECK(term >= 0 && term < TERMS_MAX);
+    CHECK(w->leader_of[term] == 0 || w->leader_of[term] == node->id);
+    w->leader_of[term] = node->id;
+}
+
+/* 2. */
+static struct publication *names(struct world *w, struct coord_stamp stamp, uint64_t hash)
+{
+    uint8_t key[12];
+    ot_store_u32(key, (uint32_t)stamp.term);
+    ot_store_u64(key + 4, (uint64_t)stamp.version);
+    struct publication *known = ot_map_get(&w->publications, key, sizeof key);
+    if (known == NULL) {
+        known = calloc(1, sizeof *known);
+        known->hash = hash;
+        CHECK(ot_map_put(&w->publications, key, sizeof key, known) == OT_OK);
+        w->publications_count++;
+    }
+    CHECK(known->hash == hash);
+    return known;
+}
+
+/* 8. A vote is of a node with its folder. */
+static void votes(struct world *w, const struct node *node, int32_t term, int32_t candidate)
+{
+    uint8_t key[12];
+    if (candidate < 0) {
+        return;
+    }
+    ot_store_u32(key, (uint32_t)node->id);
+    ot_store_u32(key + 4, node->dir_number);
+    ot_store_u32(key + 8, (uint32_t)term);
+    void *known = ot_map_get(&w->votes, key, sizeof key);
+    CHECK(known == NULL || (uintptr_t)known == (uintptr_t)(candidate + 1));
+    CHECK(ot_map_put(&w->votes, key, sizeof key, (void *)(uintptr_t)(candidate + 1)) == OT_OK);  // NOLINT
+}
+
+/* 7. What a message says of the disk is on the disk. */
+void check_send(struct world *w, struct node *node, const struct coord_out *out)
+{
+    struct coord_message message;
+    CHECK(coord_message_decode(out->body, &message) == OT_OK);
+    if (message.kind == COORD_JOIN) {
+        CHECK(node->durable_term == message.term && node->durable_vote == (int32_t)out->peer);
+        votes(w, node, message.term, (int32_t)out->peer);
+    } else if (message.kind == COORD_ACCEPTED) {
+        CHECK(!coord_stamp_below(node->durable_accepted, message.accepted.stamp));
+    } else if (message.kind == COORD_PUBLISH) {
+        leads(w, node, message.term);
+        CHECK(message.accepted.stamp.term == message.term);
+        struct publication *publication = names(w, message.accepted.stamp, message.accepted.state_hash);
+        CHECK(!publication->has_base || publication->base_hash == message.base.state_hash);
+        publication->has_base = true;
+        publication->base_hash = message.base.state_hash;
+    } else if (message.kind == COORD_HEARTBEAT) {
+        leads(w, node, message.term);
+    } else if (message.kind == COORD_START_JOIN) {
+        CHECK(node->durable_term == message.term && (node->durable_vote == node->id));
+    }
+}
+
+void check_store(struct world *w, struct node *node, const struct coord_record *record)
+{
+    if (record->kind == COORD_RECORD_TERM) {
+        votes(w, node, record->u.term.term, record->u.term.voted_for);
+    } else if (record->kind == COORD_RECORD_ACCEPT) {
+        CHECK(record->u.accept.stamp.term <= node->durable_term);
+        struct publication *publication = names(w, record->u.accept.stamp, record->u.accept.state_hash);
+        struct coord_stamp base = record->u.accept.base;
+        int32_t leader = w->leader_of[record->u.accept.stamp.term];
+        if (!publication->has_base && (leader == 0 || leader == node->id) && base.version <= w->commit_max
+            && (base.version == 0 || w->commits[base.version].term == base.term)) {        /* a coordinator alone sends nothing */
+            publication->has_base = true;
+            publication->base_hash = base.version == 0 ? 0 : w->commits[base.version].hash;
+        }
+    } else if (record->kind == COORD_RECORD_FORMAT && w->founded_as[0] != 0) {
+        CHECK(record->u.format.cluster_id.bytes == strlen(w->founded_as)
+            && memcmp(record->u.format.cluster_id.data, w->founded_as, record->u.format.cluster_id.bytes) == 0);     /* 10. */
+    }
+}
+
+/* 9. */
+static uint32_t differing(const struct coord_value *a, const struct coord_value *b)
+{
+    int32_t ids[COORD_VOTERS_MAX];
+    struct ot_uuid dirs[COORD_VOTERS_MAX];
+    struct ot_coord_voter_row row;
+    uint32_t count = coord_voters_of(a, ids, dirs), missing = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        missing += coord_voter_get(b, ids[i], &row) != OT_OK || !ot_uuid_equal(&row.dir_id, &dirs[i]);
+    }
+    return missing;
+}
+
+/* 3 and 4: a new version rests on the last one, or says the same by a new name; an old one is what it was. */
+static void committed(struct world *w, const struct node *node, struct coord_stamp stamp, uint64_t hash)
+{
+    CHECK(stamp.version < COMMITS_MAX);
+    if (stamp.version <= w->commit_max) {
+        if (w->commits[stamp.version].term != stamp.term || w->commits[stamp.version].hash != hash) {
+            fprintf(stderr, "node %d: version %lld term %d hash %llx; known term %d hash %llx; last %lld\n", node->id, (long long)stamp.version, stamp.term, (unsigned long long)hash,
+                w->commits[stamp.version].term, (unsigned long long)w->commits[stamp.version].hash, (long long)w->commit_max);
+        }
+        CHECK(w->commits[stamp.version].term == stamp.term && w->commits[stamp.version].hash == hash);
+        return;
+    }
+    const struct publication *publication = names(w, stamp, hash);
+    uint64_t last = w->commit_max == 0 ? 0 : w->commits[w->commit_max].hash;
+    CHECK(publication->has_base);
+    CHECK(publication->base_hash == last || hash == last);
+    CHECK(w->commits[w->commit_max].term <= stamp.term);
+    w->commits[stamp.version] = (struct commit){ stamp.term, hash };
+    w->commit_max = stamp.version;
+}
+
+void check_apply(struct world *w, struct node *node, const struct coord_out *out)
+{
+    const struct coord_value *view = coord_view(node->coord);
+    CHECK(out->stamp.version > node->applied.version);                 /* 6. */
+    CHECK(coord_stamp_below(node->applied, out->stamp));
+    node->applied = out->stamp;
+    if (view->stamp.version == out->stamp.version) {                   /* a later one may have come in the same step */
+        CHECK(coord_stamp_equal(view->stamp, out->stamp));
+        committed(w, node, out->stamp, view->state_hash);
+    } else {
+        CHECK(out->stamp.version < view->stamp.version);
+    }
+    if (w->founded_as[0] == 0) {
+        struct ot_str id = coord_cluster_id(node->coord);
+        snprintf(w->founded_as, sizeof w->founded_as, "%.*s", (int)id.bytes, id.data);
+    }
+    struct ot_coord_cluster_row row;
+    CHECK(coord_cluster_get(view, &row) == OT_OK && ot_str_equal(row.cluster_id, ot_str_of(w->founded_as)));      /* 10. */
+    struct ot_uuid dir;
+    struct ot_coord_voter_row voter;
+    (void)dir;
+    if (node->wiped && (coord_voter_get(view, node->id, &voter) != OT_OK || ot_uuid_equal(&voter.dir_id, &node->dir_id))) {
+        node->wiped = false;
+    }
+    if (out->delta.bytes > 0 && w->commit_max == out->stamp.version) {
+        struct coord_value *before = w->nodes[0].up && &w->nodes[0] != node ? (struct coord_value *)(uintptr_t)coord_view(w->nodes[0].coord) : NULL;
+        if (before != NULL && w->nodes[0].applied.version + 1 == out->stamp.version) {
+            CHECK(differing(before, view) <= 1 && differing(view, before) <= 1);
+        }
+    }
+}
+
+static bool has_topic(const struct coord_value *view, const struct topic *topic)
+{
+    struct ot_coord_topic_name_row row;
+    return coord_topic_name_get(view, ot_str_of(topic->name), &row) == OT_OK && ot_uuid_equal(&row.topic_id, &topic->id);
+}
+
+/* 4 and 18, of metadata: who leads has everything that anybody was told of. */
+void check_leading(struct world *w, struct node *node)
+{
+    char text[200] = "";
+    const struct coord_value *view = coord_view(node->coord);
+    leads(w, node, coord_term(node->coord));
+    w->elections++;
+    CHECK(view->stamp.version >= w->acked_version);
+    for (uint32_t i = 0; i < w->topic_count; i++) {
+        CHECK(has_topic(view, &w->topics[i]));
+    }
+    if (coord_rows_check(view, text, sizeof text) != OT_OK) {
+        fprintf(stderr, "%s\n", text);
+        CHECK(!"the rows agree");
+    }
+}
+
+/* 23: faults over, all agree and somebody leads. */
+void check_end(struct world *w)
+{
+    uint32_t leaders = 0;
+    CHECK(w->acked > w->acked_at_calm);
+    for (uint32_t i = 0; i < w->node_count; i++) {
+        struct node *node = &w->nodes[i];
+        CHECK(node->up && !node->halted);
+        leaders += node->leading;
+        CHECK(!node->wiped);
+        if (coord_view(node->coord)->state_hash != w->commits[w->commit_max].hash) {
+            fprintf(stderr, "node %d (learner %d observer %d) has version %lld of %lld, term %d, leader %d\n", node->id, node->learner, node->observer,
+                (long long)node->applied.version, (long long)w->commit_max, coord_term(node->coord), coord_leader(node->coord));
+        }
+        CHECK(coord_view(node->coord)->state_hash == w->commits[w->commit_max].hash);
+        for (uint32_t t = 0; t < w->topic_count; t++) {
+            CHECK(has_topic(coord_view(node->coord), &w->topics[t]));
+        }
+    }
+    CHECK(leaders == 1);
+}

@@ -1,0 +1,269 @@
+/* ottla_sim_cluster: the coordinators of a cluster against everything that may befall them.
+ *
+ *   ottla_sim_cluster [--seed N] [--seeds N] [--seconds S] [--jobs J] [--bug NAME] [--stop-after N] [-v]
+ * --seed runs one seed twice: both must leave the same trace. Last line: N passed, N failed. */
+#include "bugs.h"
+#include "world.h"
+#include "base/log.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CALM_US UINT64_C(60000000)
+struct world *sim_world;
+
+OT_NORETURN void sim_failed(const char *fact, const char *file, int line)
+{
+    fprintf(stderr, "FAILED seed %llu at %.3f s, %s:%d: %s\n", (unsigned long long)sim_world->seed, (double)sim_world->now_us / 1e6, file, line, fact);
+    _exit(1);
+}
+
+static void make_nodes(struct world *w)
+{
+    static const uint32_t sizes[] = { 3, 3, 3, 5, 5, 1, 2, 4 };
+    w->voter_count = sizes[ot_rng_below(&w->rng, OT_ARRAY_COUNT(sizes))];
+    uint32_t learners = (uint32_t)ot_rng_below(&w->rng, 3), observers = (uint32_t)ot_rng_below(&w->rng, 2);
+    w->node_count = OT_MIN(w->voter_count + learners + observers, (uint32_t)NODES_MAX);
+    for (uint32_t i = 0; i < w->node_count; i++) {
+        struct node *node = &w->nodes[i];
+        node->id = (int32_t)i + 1;
+        node->learner = i >= w->voter_count && i < w->voter_count + learners;
+        node->observer = i >= w->voter_count + learners;
+        node->damaged_term = node->durable_vote = -1;
+        node->dir_number = i + 1;
+        if (!node->observer) {
+            ot_store_u32(node->dir_id.bytes, node->dir_number);
+        }
+        node->journal.fd = node->journal.term_fd = -1;
+        node->disk = sim_disk_new(ot_rng_next(&w->rng));
+        node->pages = coord_pages_new(64 << 20);
+        struct ot_io *io = sim_disk_io(node->disk);
+        ot_ignore(io->ops->mkdir(io, "/data"), "new");
+        ot_ignore(io->ops->sync_dir(io, "/"), "new");
+        sim_event(w, (struct event){ .kind = EVENT_START, .at_us = ot_rng_below(&w->rng, 2000000), .node = i });
+    }
+}
+
+static void happens(struct world *w, struct event *event)
+{
+    struct node *node = &w->nodes[event->node];
+    if (event->kind == EVENT_START) {
+        if (!node->up && node->life == event->life) {
+            node_start(w, node);
+        }
+        return;
+    }
+    if (event->kind == EVENT_MESSAGE) {
+        if (node->up && !node->halted && node->paused_until_us > w->now_us) {
+            event->at_us = node->paused_until_us;
+            sim_event(w, *event);              /* it waits in the socket */
+            event->body = NULL;
+        } else if (node->up && !node->halted) {
+            node_step(w, node, (struct coord_in){ .kind = COORD_MSG, .peer = event->from + 1, .body = coord_blob(event->body, event->bytes) });
+        }
+        return;
+    }
+    if (!node->up || node->life != event->life) {
+        return;
+    }
+    if (event->kind == EVENT_JOB) {
+        node_job(w, node);
+    } else if (!node->halted) {
+        node_snapshot_end(w, node);
+    }
+}
+
+/* The node whose clock rings next. */
+static uint64_t next_deadline(struct world *w, struct node **node_out)
+{
+    uint64_t best = UINT64_MAX;
+    for (uint32_t i = 0; i < w->node_count; i++) {
+        uint64_t at = node_deadline_us(w, &w->nodes[i]);
+        if (at < best) {
+            best = at;
+            *node_out = &w->nodes[i];
+        }
+    }
+    return best;
+}
+
+static void run_until(struct world *w, uint64_t end_us)
+{
+    while (w->now_us < end_us) {
+        struct node *node = NULL;
+        struct event event;
+        uint64_t deadline = next_deadline(w, &node), other = OT_MIN(w->next_client_us, w->calm ? UINT64_MAX : w->next_fault_us);
+        uint64_t until = OT_MIN(OT_MIN(deadline, other), end_us);
+        if (sim_event_next(w, until, &event)) {
+            w->now_us = OT_MAX(w->now_us, event.at_us);
+            happens(w, &event);
+            free(event.body);
+        } else if (until == end_us) {
+            w->now_us = end_us;
+        } else if (deadline <= other) {
+            CHECK(w->idle_ticks++ < 1000 || deadline > w->now_us);     /* a clock that rings for ever burns a core */
+            w->idle_ticks = deadline > w->now_us ? 0 : w->idle_ticks;
+            w->now_us = OT_MAX(w->now_us, deadline);
+            node_step(w, node, (struct coord_in){ .kind = COORD_TICK });
+        } else {
+            w->now_us = OT_MAX(w->now_us, other);
+            if (w->now_us >= w->next_client_us) {
+                client_ask(w);
+            } else {
+                sim_faults(w);
+            }
+        }
+    }
+}
+
+static void free_world(struct world *w)
+{
+    for (uint32_t i = 0; i < w->node_count; i++) {
+        node_stop(w, &w->nodes[i], false);
+        sim_disk_free(w->nodes[i].disk);
+        coord_pages_free(w->nodes[i].pages);
+    }
+    while (w->event_count > 0) {
+        free(w->events[--w->event_count].body);
+    }
+    for (uint32_t i = 0; i < w->publications.count; i++) {
+        free(w->publications.entries[i].value);
+    }
+    ot_map_free(&w->publications);
+    ot_map_free(&w->votes);
+    free(w->events);
+    free(w->commits);
+    free(w->topics);
+    free(w);
+}
+
+static uint64_t run_seed(uint64_t seed, bool verbose)
+{
+    struct world *w = calloc(1, sizeof *w);
+    sim_world = w;
+    w->seed = seed;
+    w->verbose = verbose;
+    ot_rng_seed(&w->rng, seed);
+    w->events = calloc(EVENTS_MAX, sizeof *w->events);
+    w->commits = calloc(COMMITS_MAX, sizeof *w->commits);
+    w->topics = calloc(TOPICS_MAX, sizeof *w->topics);
+    ot_map_init(&w->publications);
+    ot_map_init(&w->votes);
+    w->twice = 0.01;
+    make_nodes(w);
+    w->next_fault_us = ot_rng_below(&w->rng, 8000000);
+    run_until(w, 40000000 + ot_rng_below(&w->rng, 60000000));
+    sim_calm(w);
+    w->acked_at_calm = w->acked;
+    run_until(w, w->now_us + CALM_US);
+    w->next_client_us = UINT64_MAX;
+    run_until(w, w->now_us + 5000000);
+    check_end(w);
+    uint64_t trace = w->trace;
+    if (verbose) {
+        printf("seed %llu: %u+%u nodes, %lld versions, %llu publications, %llu elections, %llu acked, %llu refused, %llu unknown, %llu reads, %llu voter changes, "
+            "%llu crashes, %llu wipes, %llu damages, %llu snapshots, %llu wholes, trace %016llx\n", (unsigned long long)seed, w->voter_count, w->node_count - w->voter_count,
+            (long long)w->commit_max, (unsigned long long)w->publications_count, (unsigned long long)w->elections, (unsigned long long)w->acked,
+            (unsigned long long)w->refused, (unsigned long long)w->unknown, (unsigned long long)w->reads, (unsigned long long)w->voters_changes,
+            (unsigned long long)w->crashes, (unsigned long long)w->wipes, (unsigned long long)w->damages, (unsigned long long)w->snapshots,
+            (unsigned long long)w->wholes, (unsigned long long)trace);
+    }
+    free_world(w);
+    return trace;
+}
+
+/* ---- many seeds, in processes */
+
+struct shared { _Atomic uint64_t next, passed, failed; _Atomic bool stop; };
+struct options { uint64_t seed, seeds, jobs, stop_after; double seconds; bool verbose, one; };
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void work(struct shared *shared, const struct options *options, double end_s)
+{
+    while (!shared->stop && (options->seconds <= 0 || now_s() < end_s)) {
+        uint64_t index = shared->next++;
+        if (index >= options->seeds) {
+            break;
+        }
+        uint64_t trace = run_seed(options->seed + index, options->verbose);
+        if (index % 50 == 0 && run_seed(options->seed + index, false) != trace) {
+            printf("seed %llu: two runs differ\n", (unsigned long long)(options->seed + index));
+            _exit(1);
+        }
+        shared->passed++;
+    }
+    fflush(stdout);
+    _exit(0);
+}
+
+static int run_all(const struct options *options)
+{
+    struct shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint64_t running = options->jobs;
+    double end_s = now_s() + options->seconds;
+    for (uint64_t i = 0; i < options->jobs; i++) {
+        fflush(stdout);
+        if (fork() == 0) {
+            work(shared, options, end_s);
+        }
+    }
+    while (running > 0) {
+        int status = 0;
+        wait(&status);
+        if (status == 0) {
+            running--;
+            continue;
+        }
+        if (++shared->failed >= options->stop_after) {
+            shared->stop = true;
+        }
+        fflush(stdout);
+        if (fork() == 0) {
+            work(shared, options, end_s);
+        }
+    }
+    printf("%llu passed, %llu failed\n", (unsigned long long)shared->passed, (unsigned long long)shared->failed);
+    return shared->failed == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = { .seed = 1, .seeds = 100, .jobs = (uint64_t)OT_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1), .stop_after = 20 };
+    for (int i = 1; i < argc; i++) {
+        bool more = i + 1 < argc;
+        if (strcmp(argv[i], "--seed") == 0 && more) options.seed = strtoull(argv[++i], NULL, 10), options.one = true;
+        else if (strcmp(argv[i], "--seeds") == 0 && more) options.seeds = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--from") == 0 && more) options.seed = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--seconds") == 0 && more) options.seconds = strtod(argv[++i], NULL), options.seeds = UINT64_MAX;
+        else if (strcmp(argv[i], "--jobs") == 0 && more) options.jobs = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--stop-after") == 0 && more) options.stop_after = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--bug") == 0 && more && coord_bug_choose(argv[i + 1])) i++;
+        else if (strcmp(argv[i], "-v") == 0) options.verbose = true;
+        else {
+            fprintf(stderr, "usage: ottla_sim_cluster [--seed N] [--seeds N [--from N]] [--seconds S] [--jobs J] [--bug NAME] [--stop-after N] [-v]\nbugs:");
+            coord_bugs_print(stderr);
+            return 2;
+        }
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    ot_log_setup(OT_LOG_ERROR, OT_LOG_TEXT, open("/dev/null", O_WRONLY | O_CLOEXEC));
+    if (options.one) {
+        uint64_t trace = run_seed(options.seed, options.verbose);
+        bool same = run_seed(options.seed, false) == trace;
+        printf("trace %016llx%s\n%d passed, %d failed\n", (unsigned long long)trace, same ? "" : ", but the second run differs", same, !same);
+        return same ? 0 : 1;
+    }
+    return run_all(&options);
+}

@@ -1,0 +1,98 @@
+/* A whole cluster in one process: real coordinators over their real journals on simulated disks, a network that loses, doubles, delays, reorders and parts, clocks that run at
+ * different rates, nodes that stop, pause, lose their page cache, the tail of their journal or their whole folder. One seed, one exact trace. */
+#ifndef OT_SIM_CLUSTER_WORLD_H
+#define OT_SIM_CLUSTER_WORLD_H
+
+#include "base/map.h"
+#include "broker/journal.h"
+#include "../disk.h"
+
+enum { NODES_MAX = 8, CLIENTS = 12, EVENTS_MAX = 16384, JOBS_MAX = 8, COMMITS_MAX = 1 << 15, TOPICS_MAX = 4096, TERMS_MAX = 1 << 14 };
+
+#define CHECK(fact) ((fact) ? (void)0 : sim_failed(#fact, __FILE__, __LINE__))
+OT_NORETURN void sim_failed(const char *fact, const char *file, int line);
+
+struct job { uint64_t token; bool sync; struct coord_record record; bool whole; };
+struct node {
+    int32_t id;
+    bool observer, learner;                    /* learner: not on the list; joins */
+    bool up, wiped /* with a new folder, not readmitted */, halted;
+    uint64_t life;
+    struct ot_uuid dir_id; uint32_t dir_number;
+    struct sim_disk *disk;
+    struct coord_pages *pages;
+    struct broker_journal journal;
+    struct coord *coord;
+    double rate; uint64_t clock_base_us, clock_start_us;       /* its clock: base + (now - start) * rate */
+    uint64_t paused_until_us;
+    struct job jobs[JOBS_MAX]; uint32_t job_first, job_count; bool job_busy;
+    struct coord_format format; char cluster_id[64];
+    struct { uint64_t token; struct coord_snapshot result; char name[40]; struct broker_journal_mark mark; bool written; } snapshot;
+    /* what its disk is known to hold */
+    int32_t durable_term, durable_vote; struct coord_stamp durable_accepted; uint64_t last_record_pos; bool last_is_accept;
+    int32_t damaged_term;                      /* its journal lost an acceptance; -1 no doubt */
+    struct coord_stamp applied; bool leading;
+};
+enum event_kind { EVENT_FREE, EVENT_MESSAGE, EVENT_JOB, EVENT_START, EVENT_SNAPSHOT };
+struct event { enum event_kind kind; uint64_t at_us, order, life; uint32_t node, from; uint64_t token; uint8_t *body; uint32_t bytes; };
+
+struct client {
+    struct coord_request request; bool busy; uint32_t node; uint64_t life;
+    char name[32]; int64_t acked_before; struct ot_uuid dir_id;
+};
+struct commit { int32_t term; uint64_t hash; };
+struct publication { uint64_t hash, base_hash; bool has_base; };
+struct topic { char name[32]; struct ot_uuid id; };
+
+struct world {
+    uint64_t seed;
+    struct ot_rng rng;
+    uint64_t now_us, order, trace;
+    struct node nodes[NODES_MAX]; uint32_t node_count, voter_count;    /* the first voter_count are on the list */
+    struct event *events; uint32_t event_count;        /* heap by (at, order) */
+    bool cut[NODES_MAX][NODES_MAX];            /* from, to */
+    double drop, twice, slow;
+    bool calm;                                 /* faults are over */
+    struct client clients[CLIENTS];
+    uint64_t next_fault_us, next_client_us;
+    uint32_t names;
+    /* what is known to be true */
+    int32_t leader_of[TERMS_MAX];
+    struct commit *commits; int64_t commit_max;
+    struct ot_map publications, votes;
+    struct topic *topics; uint32_t topic_count;
+    int64_t acked_version, producer_id_end;
+    char founded_as[64];
+    uint64_t acked, unknown, refused, elections, crashes, wipes, damages, wholes, snapshots, voters_changes, reads, publications_count;
+    uint64_t acked_at_calm;
+    uint32_t verbose, idle_ticks;
+};
+extern struct world *sim_world;                /* for messages of CHECK */
+
+/* net.c */
+void sim_event(struct world *w, struct event event);
+bool sim_event_next(struct world *w, uint64_t before_us, struct event *out);
+void sim_send(struct world *w, uint32_t from, uint32_t to, struct ot_blob body);
+void sim_faults(struct world *w);              /* something goes wrong, or is mended */
+void sim_calm(struct world *w);                /* all is mended, everybody comes back */
+/* node.c */
+void node_start(struct world *w, struct node *node);
+void node_stop(struct world *w, struct node *node, bool machine);
+void node_wipe(struct world *w, struct node *node);
+void node_step(struct world *w, struct node *node, struct coord_in in);
+void node_job(struct world *w, struct node *node);
+void node_snapshot_end(struct world *w, struct node *node);
+uint64_t node_deadline_us(const struct world *w, const struct node *node);
+struct node *node_by_id(struct world *w, int32_t id);
+/* clients.c */
+void client_ask(struct world *w);
+void client_answered(struct world *w, struct node *node, struct coord_request *request);
+void clients_of_stopped(struct world *w, const struct node *node);
+/* check.c */
+void check_send(struct world *w, struct node *node, const struct coord_out *out);
+void check_store(struct world *w, struct node *node, const struct coord_record *record);
+void check_apply(struct world *w, struct node *node, const struct coord_out *out);
+void check_leading(struct world *w, struct node *node);
+void check_end(struct world *w);
+
+#endif
