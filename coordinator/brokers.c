@@ -158,16 +158,70 @@ enum ot_err coord_ask_register(struct coord_turn *turn)
     return recompute(turn, ask->broker_id, &leaving);
 }
 
+/* A stopping broker hands over: rows where it leads, or is one of several in sync. */
+static enum ot_err hand_over(struct coord_turn *turn, int32_t broker_id, bool *leads_out)
+{
+    struct coord_value before = coord_value_share(turn->edit.value);
+    struct coord_cursor cursor;
+    struct ot_uuid topic_id;
+    struct coord_partition row;
+    struct coord_leaving leaving = { .broker_id = broker_id };
+    int32_t index;
+    enum ot_err err;
+    *leads_out = false;
+    coord_partitions_begin(&before, &cursor);
+    while ((err = coord_partitions_next(&cursor, &topic_id, &index, &row)) == OT_OK) {
+        uint64_t bit = coord_replica_bit(&row, broker_id);
+        if (bit == 0 || (row.isr & bit) == 0 || (row.isr & ~bit) == 0) {
+            continue;                          /* the last one in sync stays: nobody can take over */
+        }
+        if (coord_partition_recompute(&row, &turn->coord->live, &leaving, turn->version) && (err = coord_partition_put(&turn->edit, &topic_id, index, &row)) != OT_OK) {
+            break;
+        }
+        *leads_out |= row.leader == broker_id;
+    }
+    coord_value_drop(&before);
+    return err == OT_ERR_NOT_FOUND ? OT_OK : err;
+}
+
+static enum ot_err shut_down(struct coord_turn *turn, const struct ot_coord_broker_row *row)
+{
+    struct ot_coord_broker_row now = *row;
+    const struct coord_heartbeat *ask = &turn->request->u.heartbeat;
+    bool leads;
+    now.in_controlled_shutdown = true;
+    now.shutdown_version = turn->version;
+    enum ot_err err = coord_broker_put(&turn->edit, ask->broker_id, &now);
+    if (err != OT_OK || (err = coord_live_load(turn->coord)) != OT_OK) {
+        return err;
+    }
+    return hand_over(turn, ask->broker_id, &leads);
+}
+
+static enum ot_err get_broker(struct coord_turn *turn, int32_t id, struct ot_coord_broker_row *row)
+{
+    struct ot_arena arena;
+    ot_arena_init_with(&arena, turn->coord->scratch, COORD_SCRATCH_BYTES, 0);
+    enum ot_err err = coord_broker_get(turn->edit.value, id, &arena, row);
+    return err == OT_ERR_NOT_FOUND ? coord_refuse(turn->request, OT_ERR_BROKER_ID_NOT_REGISTERED, "broker %d is not registered", id) : err;
+}
+
+static enum ot_err set_fenced(struct coord_turn *turn, int32_t id, struct ot_coord_broker_row *row, bool fenced)
+{
+    row->fenced = fenced;
+    enum ot_err err = coord_broker_put(&turn->edit, id, row);
+    if (err != OT_OK || (err = coord_live_load(turn->coord)) != OT_OK) {
+        return err;
+    }
+    struct coord_leaving leaving = { .broker_id = id };
+    return recompute(turn, id, fenced ? &leaving : NULL);
+}
+
 enum ot_err coord_ask_heartbeat(struct coord_turn *turn)
 {
     const struct coord_heartbeat *ask = &turn->request->u.heartbeat;
     struct ot_coord_broker_row row;
-    struct ot_arena arena;
-    ot_arena_init_with(&arena, turn->coord->scratch, COORD_SCRATCH_BYTES, 0);
-    enum ot_err err = coord_broker_get(turn->edit.value, ask->broker_id, &arena, &row);
-    if (err == OT_ERR_NOT_FOUND) {
-        return coord_refuse(turn->request, OT_ERR_BROKER_ID_NOT_REGISTERED, "broker %d is not registered", ask->broker_id);
-    }
+    enum ot_err err = get_broker(turn, ask->broker_id, &row);
     if (err != OT_OK) {
         return err;
     }
@@ -175,16 +229,54 @@ enum ot_err coord_ask_heartbeat(struct coord_turn *turn)
         return coord_refuse(turn->request, OT_ERR_STALE_BROKER_EPOCH, "broker epoch %lld is not the current %lld: register again",
             (long long)ask->broker_epoch, (long long)row.broker_epoch);
     }
+    coord_session_heard(turn->coord, ask);
     bool fenced = ask->want_fence || (row.fenced && ask->applied_version < row.broker_epoch);
-    if (fenced == row.fenced) {
+    turn->request->fenced = fenced;
+    if (ask->want_shutdown && !row.in_controlled_shutdown) {
+        return shut_down(turn, &row);
+    }
+    if (row.in_controlled_shutdown) {          /* stays so until it registers anew; it stops when everybody knows who leads instead */
+        turn->request->may_stop = row.shutdown_version <= turn->coord->committed.stamp.version && coord_all_applied(turn->coord, row.shutdown_version);
         return OT_OK;
     }
-    row.fenced = fenced;
-    if ((err = coord_broker_put(&turn->edit, ask->broker_id, &row)) != OT_OK || (err = coord_live_load(turn->coord)) != OT_OK) {
+    return fenced == row.fenced ? OT_OK : set_fenced(turn, ask->broker_id, &row, fenced);
+}
+
+enum ot_err coord_ask_fence(struct coord_turn *turn)
+{
+    const struct coord_fence_ask *ask = &turn->request->u.fence;
+    struct ot_coord_broker_row row;
+    enum ot_err err = get_broker(turn, ask->broker_id, &row);
+    if (err != OT_OK || row.fenced || row.broker_epoch != ask->broker_epoch) {
         return err;
     }
-    struct coord_leaving leaving = { .broker_id = ask->broker_id };
-    return recompute(turn, ask->broker_id, fenced ? &leaving : NULL);
+    return set_fenced(turn, ask->broker_id, &row, true);
+}
+
+enum ot_err coord_ask_unregister(struct coord_turn *turn)
+{
+    int32_t id = turn->request->u.unregister.broker_id, index;
+    struct ot_coord_broker_row broker;
+    struct coord_cursor cursor;
+    struct ot_uuid topic_id;
+    struct coord_partition row;
+    enum ot_err err = get_broker(turn, id, &broker);
+    if (err != OT_OK) {
+        return err;
+    }
+    if (!broker.fenced) {
+        return coord_refuse(turn->request, OT_ERR_INVALID_REQUEST, "broker %d is alive", id);
+    }
+    coord_partitions_begin(turn->edit.value, &cursor);
+    while ((err = coord_partitions_next(&cursor, &topic_id, &index, &row)) == OT_OK) {
+        if (coord_replica_bit(&row, id) != 0) {
+            return coord_refuse(turn->request, OT_ERR_INVALID_REQUEST, "broker %d still holds replicas: reassign them first", id);
+        }
+    }
+    if (err != OT_ERR_NOT_FOUND || (err = coord_broker_remove(&turn->edit, id)) != OT_OK) {
+        return err;
+    }
+    return coord_live_load(turn->coord);
 }
 
 enum ot_err coord_ask_durable(struct coord_turn *turn)

@@ -19,7 +19,22 @@
     X(GIVES_UP_ACCEPTED, "gives-up-accepted")  /* changes that end below what is accepted replace it */ \
     X(ANY_DIRECTORY, "any-directory")          /* a voter is known by its number alone */ \
     X(FOUND_BY_MAJORITY, "found-by-majority")  /* a majority of blank nodes founds */ \
-    X(READ_AT_ONCE, "read-at-once")            /* reads are answered without asking whether one still leads */
+    X(READ_AT_ONCE, "read-at-once")            /* reads are answered without asking whether one still leads */ \
+    X(FETCH_ANY_EPOCH, "fetch-any-epoch")      /* a fetch of another leader epoch counts */ \
+    X(ALTER_ANY_EPOCH, "alter-any-epoch")      /* an isr is changed whatever the partition epoch */ \
+    X(MEMBER_ANY_EPOCH, "member-any-epoch")    /* a member joins the isr whatever its broker epoch */ \
+    X(MATCH_ANYTHING, "match-anything")        /* a follower's end counts before the logs match */ \
+    X(COMMITTED_ISR_ONLY, "committed-isr-only") /* the high watermark does not wait for who is proposed */ \
+    X(SMALL_ISR, "small-isr")                  /* it moves below min.insync.replicas */ \
+    X(TIMEOUT_CLEARS, "timeout-clears")        /* a proposal is forgotten while it may still be taken */ \
+    X(ANY_REFUSAL_ENDS, "any-refusal-ends")    /* a refusal for its epoch ends a proposal that an earlier copy may have put through */ \
+    X(ALTER_REORDERED, "alter-reordered")      /* an older copy of a proposal is taken after a younger one was refused */ \
+    X(JOINS_BEHIND, "joins-behind")            /* a follower joins the isr below the high watermark */ \
+    X(JOINS_BELOW_START, "joins-below-start")  /* or below the start of the leader's epoch */ \
+    X(ELECT_OUTSIDER, "elect-outsider")        /* somebody outside isr and elr leads */ \
+    X(ELR_KEPT, "elr-kept")                    /* who lost data stays eligible */ \
+    X(FLUSH_IGNORED, "flush-ignored")          /* the fsync classes do not wait for the disk */ \
+    X(FOLLOWERS_UNFLUSHED, "followers-unflushed") /* replicated+fsync waits for the leader's disk alone */
 
 #ifdef OT_COORD_BUGS
 enum coord_bug { COORD_BUG_NONE,

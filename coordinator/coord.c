@@ -145,9 +145,10 @@ static bool get_memory(struct coord *coord)
     coord->bodies = malloc(coord->bodies_cap);
     coord->deltas_room = malloc(config->delta_bytes_max);
     coord->history_data = malloc(coord->history_cap);
+    coord->sessions = calloc(config->brokers_max, sizeof *coord->sessions);
     coord->parked = calloc(coord->parked_max, sizeof *coord->parked);
     return coord->deltas[0].data != NULL && coord->deltas[1].data != NULL && coord->brokers != NULL && coord->order != NULL && coord->scratch != NULL
-        && coord->outs != NULL && coord->bodies != NULL && coord->deltas_room != NULL && coord->history_data != NULL && coord->parked != NULL;
+        && coord->outs != NULL && coord->bodies != NULL && coord->deltas_room != NULL && coord->sessions != NULL && coord->history_data != NULL && coord->parked != NULL;
 }
 
 enum ot_err coord_new(const struct coord_config *config, struct coord_disk_image *image, uint64_t seed, struct coord **out, char *text_out, size_t text_bytes)
@@ -204,6 +205,7 @@ void coord_free(struct coord *coord)
     free(coord->bodies);
     free(coord->deltas_room);
     free(coord->history_data);
+    free(coord->sessions);
     free(coord->parked);
     free(coord);
 }
@@ -410,6 +412,7 @@ static void tick(struct coord *coord)
     coord_vote_tick(coord);
     coord_founding_tick(coord);
     coord_catch_up_tick(coord);
+    coord_sessions_tick(coord);
 }
 
 /* ---- the surface */
@@ -510,6 +513,10 @@ bool coord_next(struct coord *coord, struct coord_out *out)
         return true;
     }
     struct coord_request *request = coord_requests_take(&coord->answered);
+    if (request == &coord->fence_request) {
+        coord->fencing = false;
+        request = coord_requests_take(&coord->answered);
+    }
     if (request == NULL) {
         return false;
     }
@@ -527,7 +534,7 @@ uint64_t coord_deadline_us(const struct coord *coord)
         return UINT64_MAX;
     }
     uint64_t commit_us = coord->storing != COORD_STORING_NOTHING || coord->lazy_token != 0 ? UINT64_MAX : coord->commit_due_us;
-    return OT_MIN(OT_MIN(commit_us, coord_vote_deadline_us(coord)), OT_MIN(coord->found_due_us, coord->catch_up_due_us));
+    return OT_MIN(OT_MIN(commit_us, coord_vote_deadline_us(coord)), OT_MIN(OT_MIN(coord->found_due_us, coord->catch_up_due_us), coord_sessions_deadline_us(coord)));
 }
 
 const struct coord_value *coord_view(const struct coord *coord) { return &coord->committed; }

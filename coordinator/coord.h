@@ -25,7 +25,8 @@
 
 enum coord_ask {
     COORD_ASK_REGISTER, COORD_ASK_HEARTBEAT, COORD_ASK_CREATE_TOPIC, COORD_ASK_DELETE_TOPIC, COORD_ASK_CREATE_PARTITIONS, COORD_ASK_CONFIGS,
-    COORD_ASK_PRODUCER_IDS, COORD_ASK_DURABLE, COORD_ASK_VOTERS, COORD_ASK_READ
+    COORD_ASK_PRODUCER_IDS, COORD_ASK_DURABLE, COORD_ASK_VOTERS, COORD_ASK_READ,
+    COORD_ASK_ALTER, COORD_ASK_ELECT, COORD_ASK_REASSIGN, COORD_ASK_FENCE, COORD_ASK_UNREGISTER
 };
 enum coord_boot { COORD_BOOT_CLEAN, COORD_BOOT_PROCESS_CRASH, COORD_BOOT_MACHINE_CRASH };
 
@@ -40,7 +41,33 @@ struct coord_register {
     struct ot_str rack;                                        /* null: none */
 };
 /* broker_epoch not current: STALE_BROKER_EPOCH. Unfences once applied_version has reached the registration. */
-struct coord_heartbeat { int32_t broker_id; int64_t broker_epoch, applied_version; bool want_fence; };
+struct coord_heartbeat {
+    int32_t broker_id; int64_t broker_epoch, applied_version;
+    bool want_fence;
+    bool want_shutdown;                                        /* once is for good: leads nothing more, is in no isr where others are. See may_stop */
+};
+/* A broker is taken for gone: its session ended (the coordinator's own doing), or its process is known to have died. broker_epoch not current: nothing. */
+struct coord_fence_ask { int32_t broker_id; int64_t broker_epoch; };
+/* A fenced broker that holds no replica is forgotten. */
+struct coord_unregister_ask { int32_t broker_id; };
+
+/* AlterPartition (§7): a leader says who is in sync. error of each: FENCED_LEADER_EPOCH, NOT_CONTROLLER (this coordinator is behind), INVALID_UPDATE_VERSION (partition
+ * epoch), INELIGIBLE_REPLICA, INVALID_REQUEST, UNKNOWN_TOPIC_ID. A refusal ends that proposal, if and only if term names the coordinator that refused. */
+struct coord_member { int32_t broker_id; int64_t broker_epoch; };
+struct coord_alter {
+    struct ot_uuid topic_id; int32_t partition, leader_epoch, partition_epoch;     /* answered: the new epochs */
+    const struct coord_member *members; uint32_t member_count;                 /* the isr that is proposed */
+    bool recovering;
+    enum ot_err error;
+};
+struct coord_alter_ask {
+    int32_t broker_id; int64_t broker_epoch;
+    int32_t term;                                              /* of the coordinator that it is sent to: another one refuses it with NOT_CONTROLLER */
+    int64_t sequence;                                          /* grows with each one that the broker sends: one that comes late, after a younger one, is refused as a whole */
+    struct coord_alter *items; uint32_t count;
+};
+struct coord_elect_ask { struct ot_uuid topic_id; int32_t partition; bool unclean; int32_t candidate /* unclean: who has most; -1 the first live one */; };
+struct coord_reassign_ask { struct ot_uuid topic_id; int32_t partition; const int32_t *target /* NULL: cancel */; int32_t count; };
 
 struct coord_assignment { int32_t partition; const int32_t *brokers; int32_t broker_count; };
 struct coord_config_change { struct ot_str name, value /* null: remove */; };
@@ -80,6 +107,8 @@ struct coord_request {
     union {
         struct coord_register register_; struct coord_heartbeat heartbeat; struct coord_topic_ask topic; struct coord_configs_ask configs;
         struct coord_producer_ids_ask producer_ids; struct coord_durable_ask durable; struct coord_voters_ask voters;
+        struct coord_alter_ask alter; struct coord_elect_ask elect; struct coord_reassign_ask reassign; struct coord_fence_ask fence;
+        struct coord_unregister_ask unregister;
     } u;
     int64_t round;                                             /* the coordinator's */
     /* answered. CLOSED: the coordinator stopped or was replaced, and whether the change happened is not known. NOT_CONTROLLER: nothing happened, ask `leader` */
@@ -89,6 +118,8 @@ struct coord_request {
     int64_t version;                                           /* that shows the effect; REGISTER: the broker_epoch */
     int64_t producer_id_first;
     int32_t leader;                                            /* NOT_CONTROLLER: who leads, as far as is known; -1 */
+    bool may_stop;                                             /* HEARTBEAT that wants to shut down: everything was moved, and every live broker knows */
+    bool fenced;                                               /* HEARTBEAT */
     bool dir_missing;                                          /* REGISTER: a directory of an earlier registration is not among these */
     char text[COORD_TEXT_MAX];
 };
@@ -111,6 +142,7 @@ struct coord_config {
     bool join;                                                 /* a blank node does not found, but becomes part of the cluster of those voters */
     bool observer;                                             /* follows without folder: stores nothing, never votes */
     uint64_t election_timeout_us, heartbeat_us;                /* 0: 1 s, 100 ms */
+    uint64_t session_us;                                       /* a broker not heard of for so long is fenced; 0: never */
     uint64_t history_bytes;                                    /* of committed deltas kept for those behind; 0: 4 MiB */
 };
 /* What the disk holds, put together from its records in order. */

@@ -1,4 +1,5 @@
 #include "coordinator/election.h"
+#include "coordinator/bug.h"
 
 const struct coord_live_broker *coord_live_find(const struct coord_live *live, int32_t id)
 {
@@ -52,7 +53,7 @@ static void elect(struct coord_partition *row, const struct coord_live *live, in
     int32_t was = row->leader;
     if (!keep) {
         row->leader = first_live(row, row->isr, live);
-        int32_t eligible = row->isr == 0 ? first_live(row, row->elr, live) : -1;
+        int32_t eligible = row->isr == 0 ? first_live(row, COORD_BUG(ELECT_OUTSIDER) ? coord_all_replicas(row) : row->elr, live) : -1;
         if (eligible != -1) {
             lead_alone(row, eligible);
         } else if ((row->isr | row->elr) == 0 && row->replica_count == 1 && coord_live_may_lead(live, row->replicas[0])) {
@@ -82,7 +83,7 @@ bool coord_partition_recompute(struct coord_partition *row, const struct coord_l
 {
     struct coord_partition before = *row;
     uint64_t bit = leaving == NULL ? 0 : coord_replica_bit(row, leaving->broker_id);
-    uint64_t lost = bit != 0 && leaving->lost && (leaving->disk_gone || !is_durable(row, leaving->broker_id)) ? bit : 0;
+    uint64_t lost = bit != 0 && leaving->lost && !COORD_BUG(ELR_KEPT) && (leaving->disk_gone || !is_durable(row, leaving->broker_id)) ? bit : 0;
     row->isr &= ~bit;
     row->elr = enough(row) ? 0 : (row->elr | before.isr) & ~row->isr & ~lost;
     elect(row, live, version);

@@ -194,6 +194,7 @@ void coord_commit_accepted(struct coord *coord)
 static void begin_leading(struct coord *coord)
 {
     coord->phase = COORD_PHASE_LEADING;
+    coord_sessions_begin(coord);
     struct coord_out *out = coord_push(coord, COORD_ROLE);
     out->leading = true;
     out->leader = coord->config.node_id;

@@ -251,6 +251,8 @@ enum ot_err coord_broker_next(const struct coord_value *value, int32_t after, st
     return decode(&ot_coord_broker_row_message, bytes, arena, out);
 }
 
+enum ot_err coord_broker_remove(struct coord_edit *edit, int32_t id) { return cut(edit, key_number(COORD_TABLE_BROKER, id)); }
+
 enum ot_err coord_broker_put(struct coord_edit *edit, int32_t id, const struct ot_coord_broker_row *row)
 {
     return put(edit, key_number(COORD_TABLE_BROKER, id), &ot_coord_broker_row_message, row);

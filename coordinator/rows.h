@@ -56,6 +56,7 @@ OT_MUST_CHECK enum ot_err coord_broker_get(const struct coord_value *value, int3
 /* First broker with an id above `after`. */
 OT_MUST_CHECK enum ot_err coord_broker_next(const struct coord_value *value, int32_t after, struct ot_arena *arena, int32_t *id_out,
     struct ot_coord_broker_row *out);
+OT_MUST_CHECK enum ot_err coord_broker_remove(struct coord_edit *edit, int32_t id);
 OT_MUST_CHECK enum ot_err coord_broker_put(struct coord_edit *edit, int32_t id, const struct ot_coord_broker_row *row);
 
 OT_MUST_CHECK enum ot_err coord_topic_get(const struct coord_value *value, const struct ot_uuid *id, struct ot_coord_topic_row *out);

@@ -40,6 +40,7 @@ struct coord_peer {
 struct coord_accepted { bool has; struct coord_value value; struct ot_blob delta; };
 struct coord_history_entry { struct coord_mark base, result; uint64_t pos; uint32_t bytes; };
 struct coord_reader { int32_t peer; uint64_t used_us; struct coord_value value; };     /* somebody reads the whole of a value; peer -1: free */
+struct coord_session { int32_t id; uint64_t heard_us; int64_t applied_version, broker_epoch, alter_sequence; };
 struct coord_parked { int32_t peer; struct coord_mark committed; uint64_t since_us; };
 
 struct coord {
@@ -99,6 +100,8 @@ struct coord {
     struct coord_live_broker *brokers;         /* as of next */
     struct coord_live live;
     uint32_t *order;
+    struct coord_session *sessions; uint32_t session_count; uint64_t sessions_due_us;
+    struct coord_request fence_request; bool fencing;          /* the coordinator's own */
     uint8_t *scratch;
     struct ot_rng rng, clock_rng;              /* for ids; for time-outs */
     uint64_t trace;
@@ -123,6 +126,19 @@ enum ot_err coord_ask_create_partitions(struct coord_turn *turn);
 enum ot_err coord_ask_configs(struct coord_turn *turn);
 enum ot_err coord_ask_producer_ids(struct coord_turn *turn);
 enum ot_err coord_ask_voters(struct coord_turn *turn);
+enum ot_err coord_ask_alter(struct coord_turn *turn);
+enum ot_err coord_ask_elect(struct coord_turn *turn);
+enum ot_err coord_ask_reassign(struct coord_turn *turn);
+enum ot_err coord_ask_fence(struct coord_turn *turn);
+enum ot_err coord_ask_unregister(struct coord_turn *turn);
+
+/* sessions.c: who was heard of, in memory only. */
+void coord_session_heard(struct coord *coord, const struct coord_heartbeat *ask);
+bool coord_session_in_order(struct coord *coord, int32_t id, int64_t broker_epoch, int64_t sequence);     /* and remembers it */
+void coord_sessions_begin(struct coord *coord);            /* everybody has a full session from here */
+void coord_sessions_tick(struct coord *coord);
+uint64_t coord_sessions_deadline_us(const struct coord *coord);
+bool coord_all_applied(const struct coord *coord, int64_t version);    /* every live broker, but those that stop */
 
 /* brokers.c: the table of live brokers, from coord->next. */
 enum ot_err coord_live_load(struct coord *coord);

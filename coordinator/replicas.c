@@ -1,0 +1,351 @@
+/* What leaders and operators ask of partitions: who is in sync, who leads, where the replicas lie (§7, §9). One row change each, so that a crash never leaves half of it. */
+#include "coordinator/state.h"
+#include <string.h>
+
+#define REFUSE(turn, error, ...) coord_refuse((turn)->request, OT_ERR_##error, __VA_ARGS__)
+
+/* ---- rows */
+
+static enum ot_err get_row(struct coord_turn *turn, const struct ot_uuid *topic_id, int32_t partition, struct coord_partition *row)
+{
+    enum ot_err err = coord_partition_get(turn->edit.value, topic_id, partition, row);
+    return err == OT_ERR_NOT_FOUND ? OT_ERR_UNKNOWN_TOPIC_OR_PARTITION : err;
+}
+
+static uint64_t moved(const struct coord_partition *old, uint64_t set, const struct coord_partition *now)
+{
+    uint64_t out = 0;
+    for (int32_t i = 0; i < old->replica_count; i++) {
+        out |= (set >> i & 1) != 0 ? coord_replica_bit(now, old->replicas[i]) : 0;
+    }
+    return out;
+}
+
+/* The same row over another list of replicas; sets lose who is not on it. */
+static void set_replicas(struct coord_partition *row, const int32_t *replicas, int32_t count)
+{
+    struct coord_partition now = *row;
+    memcpy(now.replicas, replicas, (size_t)count * sizeof now.replicas[0]);
+    now.replica_count = count;
+    now.isr = moved(row, row->isr, &now);
+    now.elr = moved(row, row->elr, &now);
+    now.adding = moved(row, row->adding, &now);
+    now.removing = moved(row, row->removing, &now);
+    now.last_members = moved(row, row->last_members, &now);
+    *row = now;
+}
+
+static bool enough(const struct coord_partition *row) { return __builtin_popcountll(row->isr) >= row->min_isr; }
+
+static void set_leader(struct coord_partition *row, int32_t leader)
+{
+    row->leader = leader;
+    row->leader_epoch++;
+    row->last_leader = row->last_leader_epoch = -1;
+    if (row->durable_class == COORD_DURABLE_LEADER) {
+        row->durable_since = -1;               /* it may not have flushed what it acknowledged as a follower */
+    }
+}
+
+/* All that were to come are in sync: those that were to go, go. False: not yet. */
+static bool maybe_finish(struct coord_turn *turn, struct coord_partition *row, const struct ot_uuid *topic_id)
+{
+    int32_t kept[COORD_REPLICAS_MAX] = { 0 }, count = 0;
+    if ((row->adding | row->removing) == 0 || (row->adding & ~row->isr) != 0 || (row->isr & ~row->removing) == 0) {
+        return false;
+    }
+    for (int32_t i = 0; i < row->replica_count; i++) {
+        if ((row->removing >> i & 1) == 0) {
+            kept[count++] = row->replicas[i];
+        }
+    }
+    row->adding = 0;
+    set_replicas(row, kept, count);
+    row->removing = 0;
+    row->min_isr = OT_MAX(1, OT_MIN(coord_min_isr(turn->coord, turn->edit.value, topic_id), count));
+    row->elr = enough(row) ? 0 : row->elr;
+    if (row->leader != -1 && coord_replica_bit(row, row->leader) == 0) {
+        int32_t next = -1;
+        for (int32_t i = 0; i < count && next == -1; i++) {
+            next = (row->isr >> i & 1) != 0 && coord_live_may_lead(&turn->coord->live, row->replicas[i]) ? row->replicas[i] : -1;
+        }
+        if (next == -1) {                      /* nobody in sync lives: as when all were fenced */
+            row->last_leader = row->leader;
+            row->last_leader_epoch = row->leader_epoch;
+            row->leader = -1;
+            row->leader_epoch++;
+        } else {
+            set_leader(row, next);
+        }
+    }
+    return true;
+}
+
+static void remember_members(struct coord_partition *row)
+{
+    if ((row->isr | row->elr) != 0) {
+        row->last_members = row->isr | row->elr;
+    }
+}
+
+/* ---- AlterPartition: a leader says who is in sync */
+
+static enum ot_err broker_epoch_of(struct coord_turn *turn, int32_t id, int64_t *epoch_out)
+{
+    struct ot_coord_broker_row broker;
+    struct ot_arena arena;
+    ot_arena_init_with(&arena, turn->coord->scratch, COORD_SCRATCH_BYTES, 0);
+    enum ot_err err = coord_broker_get(turn->edit.value, id, &arena, &broker);
+    *epoch_out = err == OT_OK ? broker.broker_epoch : -1;
+    return err;
+}
+
+static enum ot_err check_alter(struct coord_turn *turn, const struct coord_alter *one, const struct coord_partition *row)
+{
+    int32_t broker_id = turn->request->u.alter.broker_id;
+    if (one->leader_epoch != row->leader_epoch || row->leader != broker_id) {
+        return one->leader_epoch > row->leader_epoch ? OT_ERR_NOT_CONTROLLER : OT_ERR_FENCED_LEADER_EPOCH;
+    }
+    if (one->partition_epoch != row->partition_epoch && !COORD_BUG(ALTER_ANY_EPOCH)) {
+        return OT_ERR_INVALID_UPDATE_VERSION;
+    }
+    uint64_t isr = 0;
+    for (uint32_t i = 0; i < one->member_count; i++) {
+        uint64_t bit = coord_replica_bit(row, one->members[i].broker_id);
+        if (bit == 0 || (isr & bit) != 0) {
+            return OT_ERR_INVALID_REQUEST;
+        }
+        isr |= bit;
+        if ((row->isr & bit) != 0) {
+            continue;
+        }
+        int64_t epoch;
+        if (!coord_live_may_lead(&turn->coord->live, one->members[i].broker_id) || broker_epoch_of(turn, one->members[i].broker_id, &epoch) != OT_OK
+            || (epoch != one->members[i].broker_epoch && !COORD_BUG(MEMBER_ANY_EPOCH))) {
+            return OT_ERR_INELIGIBLE_REPLICA;
+        }
+    }
+    return (isr & coord_replica_bit(row, broker_id)) != 0 ? OT_OK : OT_ERR_INVALID_REQUEST;
+}
+
+static enum ot_err alter_one(struct coord_turn *turn, struct coord_alter *one)
+{
+    struct coord_partition row;
+    enum ot_err err = get_row(turn, &one->topic_id, one->partition, &row);
+    if (err == OT_ERR_UNKNOWN_TOPIC_OR_PARTITION) {
+        one->error = OT_ERR_UNKNOWN_TOPIC_ID;
+        return OT_OK;
+    }
+    if (err != OT_OK || (one->error = check_alter(turn, one, &row)) != OT_OK) {
+        return err;
+    }
+    uint64_t isr = 0, before = row.isr;
+    for (uint32_t i = 0; i < one->member_count; i++) {
+        isr |= coord_replica_bit(&row, one->members[i].broker_id);
+    }
+    row.isr = isr;
+    row.elr = enough(&row) ? 0 : (row.elr | before) & ~isr;
+    row.recovering &= one->recovering;         /* ends once the leader says so */
+    if (row.durable_class == COORD_DURABLE_ALL && row.elr != 0) {
+        row.durable_since = -1;                /* its members are not asked any more */
+    }
+    maybe_finish(turn, &row, &one->topic_id);
+    remember_members(&row);
+    row.partition_epoch++;
+    one->leader_epoch = row.leader_epoch;
+    one->partition_epoch = row.partition_epoch;
+    return coord_partition_put(&turn->edit, &one->topic_id, one->partition, &row);
+}
+
+enum ot_err coord_ask_alter(struct coord_turn *turn)
+{
+    struct coord_alter_ask *ask = &turn->request->u.alter;
+    int64_t epoch;
+    enum ot_err err = broker_epoch_of(turn, ask->broker_id, &epoch);
+    if (err == OT_ERR_NOT_FOUND || (err == OT_OK && epoch != ask->broker_epoch)) {
+        return REFUSE(turn, STALE_BROKER_EPOCH, "broker %d is registered with epoch %lld, not %lld", ask->broker_id, (long long)epoch, (long long)ask->broker_epoch);
+    }
+    if (err == OT_OK && ask->term != 0 && ask->term != turn->coord->term.term) {       /* a refusal of another coordinator may have ended that proposal */
+        return REFUSE(turn, NOT_CONTROLLER, "it was meant for the coordinator of term %d, this is term %d", ask->term, turn->coord->term.term);
+    }
+    if (err == OT_OK && !coord_session_in_order(turn->coord, ask->broker_id, ask->broker_epoch, ask->sequence)) {
+        return REFUSE(turn, REQUEST_TIMED_OUT, "a younger request of broker %d came first", ask->broker_id);
+    }
+    for (uint32_t i = 0; err == OT_OK && i < ask->count; i++) {
+        err = alter_one(turn, &ask->items[i]);
+    }
+    return err;
+}
+
+/* ---- elections by request */
+
+static enum ot_err elect_preferred(struct coord_turn *turn, struct coord_partition *row)
+{
+    int32_t preferred = row->replicas[0];
+    if (row->leader == preferred) {
+        return REFUSE(turn, ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.");
+    }
+    if ((row->isr & 1) == 0 || !coord_live_may_lead(&turn->coord->live, preferred)) {
+        return REFUSE(turn, PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader %d is not available or not in sync.", preferred);
+    }
+    set_leader(row, preferred);
+    return OT_OK;
+}
+
+static enum ot_err elect_unclean(struct coord_turn *turn, struct coord_partition *row, int32_t candidate)
+{
+    if (row->leader != -1) {
+        return REFUSE(turn, ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.");
+    }
+    for (int32_t i = 0; i < row->replica_count && candidate == -1; i++) {
+        candidate = coord_live_may_lead(&turn->coord->live, row->replicas[i]) ? row->replicas[i] : -1;
+    }
+    if (candidate == -1 || coord_replica_bit(row, candidate) == 0 || !coord_live_may_lead(&turn->coord->live, candidate)) {
+        return REFUSE(turn, ELIGIBLE_LEADERS_NOT_AVAILABLE, "No live replica can lead the partition.");
+    }
+    row->loss_version = turn->version;
+    row->loss_epoch = row->leader_epoch;
+    row->isr = coord_replica_bit(row, candidate);
+    row->elr = 0;
+    row->recovering = true;
+    row->durable_since = -1;
+    set_leader(row, candidate);
+    return OT_OK;
+}
+
+enum ot_err coord_ask_elect(struct coord_turn *turn)
+{
+    const struct coord_elect_ask *ask = &turn->request->u.elect;
+    struct coord_partition row;
+    enum ot_err err = get_row(turn, &ask->topic_id, ask->partition, &row);
+    if (err == OT_ERR_UNKNOWN_TOPIC_OR_PARTITION) {
+        return REFUSE(turn, UNKNOWN_TOPIC_OR_PARTITION, "No such partition.");
+    }
+    if (err == OT_OK) {
+        err = ask->unclean ? elect_unclean(turn, &row, ask->candidate) : elect_preferred(turn, &row);
+    }
+    if (err != OT_OK) {
+        return err;
+    }
+    remember_members(&row);
+    row.partition_epoch++;
+    return coord_partition_put(&turn->edit, &ask->topic_id, ask->partition, &row);
+}
+
+/* ---- reassignment: replicas = target, then those that are still to go; done when all that come are in sync */
+
+static int32_t without(const struct coord_partition *row, uint64_t set, int32_t *out)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < row->replica_count; i++) {
+        if ((set >> i & 1) == 0) {
+            out[count++] = row->replicas[i];
+        }
+    }
+    return count;
+}
+
+static enum ot_err cancel(struct coord_turn *turn, struct coord_partition *row)
+{
+    int32_t kept[COORD_REPLICAS_MAX] = { 0 };
+    if ((row->adding | row->removing) == 0) {
+        return REFUSE(turn, NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.");
+    }
+    if (((row->isr | row->elr) & ~row->adding) == 0 && (row->isr | row->elr) != 0) {
+        return REFUSE(turn, INVALID_REPLICA_ASSIGNMENT, "only the replicas that were to be added are in sync: it cannot be undone");
+    }
+    bool leaves = row->leader != -1 && (coord_replica_bit(row, row->leader) & row->adding) != 0;
+    int32_t count = without(row, row->adding, kept);
+    row->removing = 0;
+    set_replicas(row, kept, count);
+    row->adding = 0;
+    row->min_isr = OT_MIN(row->min_isr, count);
+    row->elr = enough(row) ? 0 : row->elr;
+    if (leaves) {
+        row->last_leader = row->leader;
+        row->last_leader_epoch = row->leader_epoch;
+        row->leader = -1;
+        row->leader_epoch++;
+        coord_partition_recompute(row, &turn->coord->live, NULL, turn->version);
+    }
+    return OT_OK;
+}
+
+static enum ot_err check_target(struct coord_turn *turn, const struct coord_reassign_ask *ask)
+{
+    if (ask->count < 1 || ask->count > COORD_REPLICAS_MAX) {
+        return REFUSE(turn, INVALID_REPLICA_ASSIGNMENT, "The replica assignment is empty or has more than %d replicas.", COORD_REPLICAS_MAX);
+    }
+    for (int32_t i = 0; i < ask->count; i++) {
+        for (int32_t j = 0; j < i; j++) {
+            if (ask->target[i] == ask->target[j]) {
+                return REFUSE(turn, INVALID_REPLICA_ASSIGNMENT, "The assignment has broker %d twice.", ask->target[i]);
+            }
+        }
+        if (coord_live_find(&turn->coord->live, ask->target[i]) == NULL) {
+            return REFUSE(turn, INVALID_REPLICA_ASSIGNMENT, "The assignment has broker %d, but no such broker is registered.", ask->target[i]);
+        }
+    }
+    return OT_OK;
+}
+
+static bool has(const int32_t *list, int32_t count, int32_t id)
+{
+    for (int32_t i = 0; i < count; i++) {
+        if (list[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum ot_err start(struct coord_turn *turn, struct coord_partition *row)
+{
+    const struct coord_reassign_ask *ask = &turn->request->u.reassign;
+    int32_t all[2 * COORD_REPLICAS_MAX], original[COORD_REPLICAS_MAX] = { 0 };
+    enum ot_err err = check_target(turn, ask);
+    if (err != OT_OK) {
+        return err;
+    }
+    int32_t original_count = without(row, row->adding, original), count = ask->count;
+    memcpy(all, ask->target, (size_t)ask->count * sizeof all[0]);
+    for (int32_t i = 0; i < row->replica_count; i++) {     /* who is in sync or held it before stays until the end */
+        bool keeps = has(original, original_count, row->replicas[i]) || (row->isr >> i & 1) != 0 || row->leader == row->replicas[i];
+        if (keeps && !has(all, count, row->replicas[i])) {
+            all[count++] = row->replicas[i];
+        }
+    }
+    if (count > COORD_REPLICAS_MAX) {
+        return REFUSE(turn, INVALID_REPLICA_ASSIGNMENT, "the old and the new replicas together are more than %d", COORD_REPLICAS_MAX);
+    }
+    set_replicas(row, all, count);
+    row->adding = row->removing = 0;
+    for (int32_t i = 0; i < count; i++) {
+        if (i >= ask->count) {
+            row->removing |= UINT64_C(1) << i;
+        } else if (!has(original, original_count, all[i])) {
+            row->adding |= UINT64_C(1) << i;
+        }
+    }
+    return OT_OK;
+}
+
+enum ot_err coord_ask_reassign(struct coord_turn *turn)
+{
+    const struct coord_reassign_ask *ask = &turn->request->u.reassign;
+    struct coord_partition row;
+    enum ot_err err = get_row(turn, &ask->topic_id, ask->partition, &row);
+    if (err == OT_ERR_UNKNOWN_TOPIC_OR_PARTITION) {
+        return REFUSE(turn, UNKNOWN_TOPIC_OR_PARTITION, "No such partition.");
+    }
+    if (err == OT_OK) {
+        err = ask->target == NULL ? cancel(turn, &row) : start(turn, &row);
+    }
+    if (err != OT_OK) {
+        return err;
+    }
+    maybe_finish(turn, &row, &ask->topic_id);
+    remember_members(&row);
+    row.partition_epoch++;
+    return coord_partition_put(&turn->edit, &ask->topic_id, ask->partition, &row);
+}

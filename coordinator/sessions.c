@@ -1,0 +1,111 @@
+/* Who was heard of, and which version each broker has applied: in the coordinator's memory, not in the value. A new coordinator grants everyone a full session. */
+#include "coordinator/state.h"
+
+static struct coord_session *session_of(struct coord *coord, int32_t id)
+{
+    for (uint32_t i = 0; i < coord->session_count; i++) {
+        if (coord->sessions[i].id == id) {
+            return &coord->sessions[i];
+        }
+    }
+    if (coord->session_count >= coord->config.brokers_max) {
+        return NULL;
+    }
+    struct coord_session *session = &coord->sessions[coord->session_count++];
+    *session = (struct coord_session){ .id = id, .heard_us = coord->now_us, .applied_version = -1, .broker_epoch = -1, .alter_sequence = -1 };
+    return session;
+}
+
+void coord_session_heard(struct coord *coord, const struct coord_heartbeat *ask)
+{
+    struct coord_session *session = session_of(coord, ask->broker_id);
+    if (session != NULL) {
+        session->heard_us = coord->now_us;
+        session->alter_sequence = session->broker_epoch == ask->broker_epoch ? session->alter_sequence : -1;
+        session->applied_version = session->broker_epoch == ask->broker_epoch ? OT_MAX(session->applied_version, ask->applied_version) : ask->applied_version;
+        session->broker_epoch = ask->broker_epoch;
+        coord->sessions_due_us = OT_MIN(coord->sessions_due_us, coord->now_us + coord->config.session_us);
+    }
+}
+
+bool coord_session_in_order(struct coord *coord, int32_t id, int64_t broker_epoch, int64_t sequence)
+{
+    struct coord_session *session = session_of(coord, id);
+    if (session == NULL || COORD_BUG(ALTER_REORDERED)) {
+        return session != NULL;
+    }
+    if (session->broker_epoch != broker_epoch) {
+        session->broker_epoch = broker_epoch;
+        session->alter_sequence = -1;
+        session->applied_version = -1;
+    }
+    if (sequence <= session->alter_sequence) {
+        return false;
+    }
+    session->alter_sequence = sequence;
+    return true;
+}
+
+void coord_sessions_begin(struct coord *coord)
+{
+    coord->session_count = 0;
+    for (uint32_t i = 0; i < coord->live.count; i++) {
+        (void)session_of(coord, coord->live.brokers[i].id);
+    }
+    coord->sessions_due_us = coord->now_us + coord->config.session_us;
+}
+
+static bool is_live(const struct coord *coord, int32_t id)
+{
+    const struct coord_live_broker *broker = coord_live_find(&coord->live, id);
+    return broker != NULL && broker->live;
+}
+
+/* One after the other: each is a publication, and whoever waits meanwhile is merged into it. */
+void coord_sessions_tick(struct coord *coord)
+{
+    if (coord->config.session_us == 0 || coord->phase != COORD_PHASE_LEADING || coord->now_us < coord->sessions_due_us) {
+        return;
+    }
+    coord->sessions_due_us = UINT64_MAX;
+    for (uint32_t i = 0; i < coord->session_count; i++) {
+        const struct coord_session *session = &coord->sessions[i];
+        uint64_t ends_us = session->heard_us + coord->config.session_us;
+        if (!is_live(coord, session->id)) {
+            continue;
+        }
+        if (ends_us > coord->now_us) {
+            coord->sessions_due_us = OT_MIN(coord->sessions_due_us, ends_us);
+            continue;
+        }
+        struct ot_coord_broker_row row;
+        struct ot_arena arena;
+        ot_arena_init_with(&arena, coord->scratch, COORD_SCRATCH_BYTES, 0);
+        coord->sessions_due_us = OT_MIN(coord->sessions_due_us, coord->now_us + 10000);        /* seen again once it is fenced */
+        if (!coord->fencing && coord_broker_get(&coord->committed, session->id, &arena, &row) == OT_OK) {
+            coord->fencing = true;
+            coord->fence_request = (struct coord_request){ .ask = COORD_ASK_FENCE, .if_version = -1, .u.fence = { session->id, row.broker_epoch } };
+            coord_requests_add(&coord->waiting, &coord->fence_request);
+        }
+    }
+}
+
+uint64_t coord_sessions_deadline_us(const struct coord *coord)
+{
+    return coord->config.session_us == 0 || coord->phase != COORD_PHASE_LEADING ? UINT64_MAX : coord->sessions_due_us;
+}
+
+bool coord_all_applied(const struct coord *coord, int64_t version)
+{
+    for (uint32_t i = 0; i < coord->live.count; i++) {
+        const struct coord_live_broker *broker = &coord->live.brokers[i];
+        const struct coord_session *session = NULL;
+        for (uint32_t j = 0; j < coord->session_count && session == NULL; j++) {
+            session = coord->sessions[j].id == broker->id ? &coord->sessions[j] : NULL;
+        }
+        if (broker->live && !broker->stopping && (session == NULL || session->applied_version < version)) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,358 @@
+/* ottla_sim_replication: replica machines and the coordinator's rows against crashes, delays and lost page caches.
+ *
+ *   ottla_sim_replication [--seed N] [--seeds N [--from N]] [--bug NAME] [--stop-after N] [-v]
+ * Last line: N passed, N failed. */
+#include "../cluster/bugs.h"
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct world *sim_world;
+
+OT_NORETURN void sim_failed(const char *fact, const char *file, int line)
+{
+    fprintf(stderr, "FAILED seed %llu at %.3f s, %s:%d: %s\n", (unsigned long long)sim_world->seed, (double)sim_world->now_us / 1e6, file, line, fact);
+    _exit(1);
+}
+
+/* ---- events */
+
+static bool before(const struct event *a, const struct event *b) { return a->at_us != b->at_us ? a->at_us < b->at_us : a->order < b->order; }
+
+void sim_event(struct world *w, const struct event *event)
+{
+    struct event in = *event;
+    CHECK(w->event_count < EVENTS_MAX);
+    in.order = ++w->order;
+    uint32_t at = w->event_count++;
+    for (; at > 0 && before(&in, &w->events[(at - 1) / 2]); at = (at - 1) / 2) {
+        w->events[at] = w->events[(at - 1) / 2];
+    }
+    w->events[at] = in;
+}
+
+static void take_event(struct world *w, struct event *out)
+{
+    *out = w->events[0];
+    struct event last = w->events[--w->event_count];
+    uint32_t at = 0;
+    for (uint32_t child = 1; child < w->event_count; child = 2 * at + 1) {
+        child += child + 1 < w->event_count && before(&w->events[child + 1], &w->events[child]);
+        if (!before(&w->events[child], &last)) {
+            break;
+        }
+        w->events[at] = w->events[child];
+        at = child;
+    }
+    w->events[at] = last;
+}
+
+bool sim_cut(struct world *w, uint32_t from, uint32_t to) { return w->cut[from][to] || ot_rng_chance(&w->rng, w->drop); }
+
+uint64_t sim_delay(struct world *w)
+{
+    return 100 + ot_rng_below(&w->rng, 3000) + (ot_rng_chance(&w->rng, w->slow) ? ot_rng_below(&w->rng, 1500000) : 0);
+}
+
+/* ---- the coordinator: one voter, whose disk never fails */
+
+static void committed(struct world *w)
+{
+    check_rows(w);
+    for (uint32_t i = 0; i < w->broker_count; i++) {
+        struct broker *broker = &w->brokers[i];
+        if (broker->up && !w->cut[BROKERS_MAX][i]) {
+            broker->apply_at_us = OT_MAX(broker->apply_at_us + 1, w->now_us + sim_delay(w));
+            sim_event(w, &(struct event){ .kind = EVENT_APPLY, .at_us = broker->apply_at_us, .broker = i, .life = broker->life,
+                .value = coord_value_share(coord_view(w->coord)) });
+        }
+    }
+}
+
+static void coord_turn_run(struct world *w, struct coord_in in)
+{
+    struct coord_out out;
+    uint64_t token = 0;
+    in.now_us = w->now_us;
+    coord_step(w->coord, &in);
+    while (coord_next(w->coord, &out)) {
+        if (out.kind == COORD_STORE) {
+            token = out.token;
+        } else if (out.kind == COORD_APPLY) {
+            committed(w);
+        } else if (out.kind == COORD_REPLY) {
+            ask_answered(w, out.request);
+        }
+        CHECK(out.kind != COORD_HALT && out.kind != COORD_SEND);
+    }
+    if (token != 0) {
+        coord_turn_run(w, (struct coord_in){ .kind = COORD_STORED, .token = token });
+    }
+    w->trace = w->trace * UINT64_C(0x100000001b3) ^ coord_hash(w->coord);
+}
+
+static void make_coordinator(struct world *w)
+{
+    char text[200];
+    struct coord_disk_image image;
+    struct coord_config config = { .node_id = 1, .dir_id = { { 1 } }, .cluster_id = ot_str_of("replication"), .voter_host = ot_str_of("h"), .min_isr_default = w->min_isr,
+        .partitions_max = 100, .brokers_max = 16, .delta_bytes_max = 256 << 10, .session_us = 3000000, .snapshot_after_bytes = UINT64_C(1) << 40 };
+    w->pages = coord_pages_new(512 << 20);
+    coord_image_init(&image, w->pages);
+    CHECK(coord_new(&config, &image, w->seed, &w->coord, text, sizeof text) == OT_OK);
+    coord_image_free(&image);
+    coord_turn_run(w, (struct coord_in){ .kind = COORD_TICK });
+}
+
+/* ---- faults and operators */
+
+static void operate(struct world *w)
+{
+    struct ask *ask = ask_new(w, NULL, COORD_ASK_ELECT);
+    ask->partition = (uint32_t)ot_rng_below(&w->rng, PARTITIONS);
+    if (ot_rng_chance(&w->rng, 0.5)) {
+        ask->request.u.elect = (struct coord_elect_ask){ .topic_id = w->topic, .partition = (int32_t)ask->partition, .candidate = -1 };
+    } else {
+        ask->request.ask = COORD_ASK_REASSIGN;
+        uint32_t first = (uint32_t)ot_rng_below(&w->rng, w->broker_count);
+        for (uint32_t i = 0; i < 3; i++) {
+            ask->target[i] = 1 + (int32_t)((first + i) % w->broker_count);
+        }
+        bool cancels = ot_rng_chance(&w->rng, 0.2);
+        ask->request.u.reassign = (struct coord_reassign_ask){ .topic_id = w->topic, .partition = (int32_t)ask->partition, .target = cancels ? NULL : ask->target, .count = 3 };
+    }
+    ask_send(w, ask);
+}
+
+static void fault(struct world *w)
+{
+    uint64_t kind = ot_rng_below(&w->rng, 100);
+    struct broker *broker = &w->brokers[ot_rng_below(&w->rng, w->broker_count)];
+    w->next_fault_us = w->now_us + ot_rng_below(&w->rng, ot_rng_chance(&w->rng, 0.3) ? 6000000 : 1000000);
+    if (kind < 25) {
+        memset(w->cut, 0, sizeof w->cut);
+        for (uint32_t i = 0; i < 4; i++) {
+            w->cut[ot_rng_below(&w->rng, BROKERS_MAX + 1)][ot_rng_below(&w->rng, BROKERS_MAX + 1)] = true;
+        }
+        w->drop = ot_rng_chance(&w->rng, 0.3) ? 0.2 : 0;
+        w->slow = ot_rng_chance(&w->rng, 0.5) ? 0.2 : 0;
+    } else if (kind < 40) {
+        memset(w->cut, 0, sizeof w->cut);
+        w->drop = w->slow = 0;
+    } else if (kind < 65) {
+        bool machine = ot_rng_chance(&w->rng, 0.5) && w->losses < w->losses_max && broker->up;
+        w->losses += machine;
+        broker_crash(w, broker, machine);
+    } else if (kind < 75) {
+        broker->stopping = broker->up && broker->registered;
+    } else if (w->topic_made) {
+        operate(w);
+    }
+}
+
+static void calm(struct world *w)
+{
+    memset(w->cut, 0, sizeof w->cut);
+    w->drop = w->slow = 0;
+    w->calm = true;
+}
+
+static void make_topic(struct world *w)
+{
+    struct ask *ask = ask_new(w, NULL, COORD_ASK_CREATE_TOPIC);
+    ask->request.u.topic = (struct coord_topic_ask){ .name = ot_str_of("t"), .partition_count = PARTITIONS, .replication_factor = 3 };
+    ask_send(w, ask);
+}
+
+/* A state that got lost on the way is asked for again. */
+static void catch_up(struct world *w)
+{
+    for (uint32_t i = 0; i < w->broker_count; i++) {
+        struct broker *broker = &w->brokers[i];
+        if (broker->up && broker->registered && broker->applied_version < coord_view(w->coord)->stamp.version && broker->apply_at_us < w->now_us && !sim_cut(w, BROKERS_MAX, i)) {
+            broker->apply_at_us = w->now_us + sim_delay(w);
+            sim_event(w, &(struct event){ .kind = EVENT_APPLY, .at_us = broker->apply_at_us, .broker = i, .life = broker->life, .value = coord_value_share(coord_view(w->coord)) });
+        }
+    }
+}
+
+/* Rule 4 of the election: nobody is left in isr and elr, as those who were lost something; once all of them are back and follow nobody, whoever has most leads. */
+static void recover(struct world *w, uint32_t partition)
+{
+    struct coord_partition row;
+    int32_t best = -1;
+    if (coord_partition_get(coord_view(w->coord), &w->topic, (int32_t)partition, &row) != OT_OK || row.leader != -1 || (row.isr | row.elr) != 0) {
+        return;
+    }
+    for (int32_t i = 0; i < row.replica_count; i++) {
+        struct broker *broker = &w->brokers[row.replicas[i] - 1];
+        struct held *held = &broker->held[partition];
+        bool asked = broker->up && broker->registered && held->replica.applied && held->replica.row.partition_epoch == row.partition_epoch;
+        if (!asked && (row.last_members >> i & 1) != 0) {
+            return;
+        }
+        if (asked) {
+            held->flushed = held->end;
+            replica_flushed(&held->replica, held->end);
+            const struct held *other = best == -1 ? NULL : &w->brokers[best - 1].held[partition];
+            int32_t epoch = held->end == 0 ? -1 : held->log[held->end - 1].epoch, other_epoch = other == NULL || other->end == 0 ? -1 : other->log[other->end - 1].epoch;
+            best = other == NULL || epoch > other_epoch || (epoch == other_epoch && held->end > other->end) ? broker->id : best;
+        }
+    }
+    struct ask *ask = ask_new(w, NULL, COORD_ASK_ELECT);
+    ask->request.u.elect = (struct coord_elect_ask){ .topic_id = w->topic, .partition = (int32_t)partition, .unclean = true, .candidate = best };
+    ask_send(w, ask);
+}
+
+static void run_until(struct world *w, uint64_t end_us)
+{
+    while (w->now_us < end_us) {
+        uint64_t next = w->now_us + 5000;      /* everybody looks at the clock that often */
+        while (w->event_count > 0 && w->events[0].at_us <= next) {
+            struct event event;
+            take_event(w, &event);
+            w->now_us = OT_MAX(w->now_us, event.at_us);
+            if (event.kind == EVENT_ASK) {
+                coord_turn_run(w, (struct coord_in){ .kind = COORD_REQUEST, .request = &event.ask->request });
+            } else {
+                broker_event(w, &event);
+            }
+        }
+        w->now_us = next;
+        if (coord_deadline_us(w->coord) <= w->now_us) {
+            coord_turn_run(w, (struct coord_in){ .kind = COORD_TICK });
+        }
+        for (uint32_t i = 0; i < w->broker_count; i++) {
+            broker_look(w, &w->brokers[i]);
+        }
+        if (w->now_us >= w->next_produce_us && w->now_us + 5000000 < end_us) {
+            produce(w);
+            w->next_produce_us = w->now_us + ot_rng_below(&w->rng, 40000);
+        }
+        if (!w->topic_made && w->now_us % 1000000 < 5000) {
+            make_topic(w);
+        }
+        if (w->now_us % 100000 < 5000) {
+            catch_up(w);
+            for (uint32_t p = 0; p < PARTITIONS && w->topic_made; p++) {
+                recover(w, p);
+            }
+        }
+        if (!w->calm && w->now_us >= w->next_fault_us) {
+            fault(w);
+        }
+    }
+}
+
+static void make_brokers(struct world *w)
+{
+    w->broker_count = 3 + (uint32_t)ot_rng_below(&w->rng, 3);
+    for (uint32_t i = 0; i < w->broker_count; i++) {
+        struct broker *broker = &w->brokers[i];
+        broker->id = (int32_t)i + 1;
+        for (uint32_t p = 0; p < PARTITIONS; p++) {
+            broker->held[p].log = calloc(LOG_MAX, sizeof(struct record));
+        }
+        broker_start(w, broker);
+    }
+}
+
+static void free_world(struct world *w)
+{
+    for (uint32_t i = 0; i < w->event_count; i++) {
+        if (w->events[i].kind == EVENT_APPLY) {
+            coord_value_drop(&w->events[i].value);
+        }
+        free(w->events[i].ask);
+    }
+    coord_free(w->coord);
+    CHECK(coord_pages_used_bytes(w->pages) == 0);
+    coord_pages_free(w->pages);
+    for (uint32_t i = 0; i < w->broker_count; i++) {
+        for (uint32_t p = 0; p < PARTITIONS; p++) {
+            free(w->brokers[i].held[p].log);
+        }
+    }
+    for (uint32_t p = 0; p < PARTITIONS; p++) {
+        free(w->committed[p]);
+        free(w->appends_of[p]);
+    }
+    free(w->events);
+    free(w);
+}
+
+static uint64_t run_seed(uint64_t seed, bool verbose)
+{
+    struct world *w = calloc(1, sizeof *w);
+    sim_world = w;
+    w->seed = seed;
+    w->verbose = verbose;
+    ot_rng_seed(&w->rng, seed);
+    w->events = calloc(EVENTS_MAX, sizeof *w->events);
+    for (uint32_t p = 0; p < PARTITIONS; p++) {
+        w->committed[p] = calloc(LOG_MAX, sizeof(struct record));
+        w->appends_of[p] = calloc(LOG_MAX, sizeof(int32_t));
+    }
+    w->min_isr = 1 + (int32_t)ot_rng_below(&w->rng, 3);
+    w->class_ = (enum replica_class)ot_rng_below(&w->rng, 4);
+    w->losses_max = w->class_ == REPLICA_FSYNC_ALL ? 1000 : (uint32_t)w->min_isr - 1;
+    make_coordinator(w);
+    make_brokers(w);
+    w->next_fault_us = 4000000;
+    run_until(w, 60000000);
+    calm(w);
+    run_until(w, w->now_us + 40000000);
+    check_end(w);
+    uint64_t trace = w->trace ^ w->ids;
+    if (verbose) {
+        printf("seed %llu: %u brokers, min isr %d, class %d, %llu appended, %lld+%lld committed, %llu crashes (%llu of machines), %llu elections, %llu cut off, %llu proposals, "
+            "trace %016llx\n", (unsigned long long)seed, w->broker_count, w->min_isr, (int)w->class_, (unsigned long long)w->appended, (long long)w->committed_end[0],
+            (long long)w->committed_end[1], (unsigned long long)w->crashes, (unsigned long long)w->machine_crashes, (unsigned long long)w->elections,
+            (unsigned long long)w->truncated, (unsigned long long)w->proposals, (unsigned long long)trace);
+    }
+    free_world(w);
+    return trace;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seed = 1, seeds = 100, passed = 0, failed = 0, stop_after = 20;
+    bool verbose = false;
+    for (int i = 1; i < argc; i++) {
+        bool more = i + 1 < argc;
+        if (strcmp(argv[i], "--seed") == 0 && more) seed = strtoull(argv[++i], NULL, 10), seeds = 1;
+        else if (strcmp(argv[i], "--seeds") == 0 && more) seeds = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--from") == 0 && more) seed = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--stop-after") == 0 && more) stop_after = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--bug") == 0 && more && coord_bug_choose(argv[i + 1])) i++;
+        else if (strcmp(argv[i], "-v") == 0) verbose = true;
+        else {
+            fprintf(stderr, "usage: ottla_sim_replication [--seed N] [--seeds N [--from N]] [--bug NAME] [--stop-after N] [-v]\nbugs:");
+            coord_bugs_print(stderr);
+            return 2;
+        }
+    }
+    for (uint64_t i = 0; i < seeds && failed < stop_after; i++) {          /* each in a process of its own: one that fails does not end the others */
+        fflush(stdout);
+        pid_t pid = fork();
+        if (pid == 0) {
+            uint64_t trace = run_seed(seed + i, verbose);
+            bool again = seeds == 1 || i % 20 == 0;
+            if (again && run_seed(seed + i, false) != trace) {
+                fprintf(stderr, "seed %llu: two runs differ\n", (unsigned long long)(seed + i));
+                _exit(1);
+            }
+            fflush(stdout);
+            _exit(0);
+        }
+        int status = 0;
+        waitpid(pid, &status, 0);
+        *(status == 0 ? &passed : &failed) += 1;
+    }
+    printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
+    return failed == 0 ? 0 : 1;
+}
