@@ -95,7 +95,8 @@ struct rpc_grpc_server {
     uint16_t ports[16];
     pthread_t thread;
     bool has_thread, serving, shut, is_stopped;    /* shut, is_stopped: the thread's own */
-    _Atomic bool draining;
+    _Atomic bool draining, drain_asked;
+    struct ot_task drain_task;
     /* tasks: under the mutex */
     pthread_mutex_t mutex;
     struct ot_task *first_task, **last_task;

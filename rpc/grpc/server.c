@@ -319,14 +319,9 @@ static void stopped_run(struct rpcg_tag *tag, bool ok)
     pthread_mutex_unlock(&server->mutex);
 }
 
-struct drain { struct ot_task task; struct rpc_grpc_server *server; };
-
 static void drain_run(struct ot_task *task)
 {
-    struct drain *drain = OT_CONTAINER(task, struct drain, task);
-    struct rpc_grpc_server *server = drain->server;
-    free(drain);
-    if (server->shut) return;
+    struct rpc_grpc_server *server = OT_CONTAINER(task, struct rpc_grpc_server, drain_task);
     server->shut = true;
     atomic_store(&server->draining, true);
     server->stopped = (struct rpcg_tag){ stopped_run, NULL };
@@ -339,13 +334,12 @@ static void drain_run(struct ot_task *task)
     }
 }
 
+/* Once: the thread may end as soon as it has run. */
 void rpc_grpc_server_drain(struct rpc_grpc_server *server)
 {
-    struct drain *drain = server == NULL ? NULL : calloc(1, sizeof *drain);
-    if (server == NULL) return;
-    OT_ASSERT(drain != NULL);
-    *drain = (struct drain){ { .run = drain_run }, server };
-    ot_exec_post(&server->exec, &drain->task);
+    if (server == NULL || atomic_exchange(&server->drain_asked, true)) return;
+    server->drain_task.run = drain_run;
+    ot_exec_post(&server->exec, &server->drain_task);
 }
 
 static bool wait_stopped(struct rpc_grpc_server *server, int64_t timeout_ms)
