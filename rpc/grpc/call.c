@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define KEPT 512u
+#define REQUEST_BYTES_MAX (1u << 20)       /* of requests that are not appends, which wait for room in a pool instead */
 
 static void accepted_run(struct rpcg_tag *tag, bool ok);
 static void read_run(struct rpcg_tag *tag, bool ok);
@@ -271,6 +272,10 @@ static void start_with_body(struct rpcg_call *call)
 {
     ot_series_add(call->server->received, grpc_byte_buffer_length(call->in));
     if (call->method->start != rpcg_produce_start) {       /* that one takes the message as it is */
+        if (grpc_byte_buffer_length(call->in) > REQUEST_BYTES_MAX) {
+            rpcg_fail_text(call, OT_ERR_RECORD_LIST_TOO_LARGE, "the request is larger than 1 MiB");
+            return;
+        }
         call->body = rpcg_flatten(call->in, &call->flat);
         call->is_flat = true;
         grpc_byte_buffer_destroy(call->in);

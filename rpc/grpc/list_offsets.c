@@ -20,28 +20,13 @@ static void put_answer(struct ot_writer *writer, const void *arg)
     }
 }
 
-/* Who leads a partition that this broker does not; -1: nobody knows. */
-static struct rpcg_error error_of(struct rpc_grpc_server *server, const struct broker_offsets_part *part)
-{
-    uint8_t first[1024];
-    struct ot_arena arena;
-    struct broker_view_topic topic;
-    struct broker_view_partition partition = { .leader = -1, .leader_epoch = -1 };
-    const struct broker_view *view = broker_view_take(server->broker);
-    ot_arena_init_with(&arena, first, sizeof first, 1u << 20);
-    if (part->error != OT_ERR_NOT_LEADER_OR_FOLLOWER || !broker_view_topic(view, part->topic, &topic)
-        || !broker_view_partition(view, &topic.id, part->partition, &arena, &partition)) partition.leader = partition.leader_epoch = -1;
-    broker_view_give(view);
-    ot_arena_free(&arena);
-    return rpcg_error_of(server, part->error, NULL, part->topic, part->partition, partition.leader, partition.leader_epoch);
-}
-
 static void offsets_done(struct broker_call *broker_call)
 {
     struct offsets_own *own = OT_CONTAINER(broker_call, struct offsets_own, offsets.call);
     struct rpcg_call *call = own->call;
     if (own->ask.part_count == 1 && own->offsets.parts[0].error != OT_OK) {
-        const struct rpcg_error error = error_of(call->server, &own->offsets.parts[0]);
+        const struct broker_offsets_part *part = &own->offsets.parts[0];
+        const struct rpcg_error error = rpcg_error_of(call->server, part->error, NULL, part->topic, part->partition, -1, -1);
         rpcg_fail(call, &error);
     } else {
         rpcg_reply(call, rpcg_message(put_answer, own));

@@ -396,10 +396,11 @@ bool broker_view_next_broker(const struct broker_view *view, int32_t after, stru
         return true;
     }
     if (after < 2 && fake.other_host != NULL) {
-        struct broker_view_endpoint *other = ot_arena_array(arena, 1, sizeof *other);
+        struct broker_view_endpoint *other = ot_arena_array(arena, 2, sizeof *other);
         if (other == NULL) return false;
-        *other = (struct broker_view_endpoint){ ot_str_of("PLAINTEXT"), ot_str_of(fake.other_host), 9192 };
-        *out = (struct broker_view_broker){ .id = 2, .rack.null = true, .endpoints = other, .endpoint_count = 1 };
+        other[0] = (struct broker_view_endpoint){ ot_str_of("PLAINTEXT"), ot_str_of(fake.other_host), 9192 };
+        other[1] = (struct broker_view_endpoint){ ot_str_of("GRPC"), ot_str_of(fake.other_host), 9194 };
+        *out = (struct broker_view_broker){ .id = 2, .rack.null = true, .endpoints = other, .endpoint_count = 2 };
         return true;
     }
     return false;

@@ -1,0 +1,310 @@
+/* The door before a broker that does what the test says, with a client of the C core: leaders elsewhere, what is held back, and the order of things. */
+#include "testing.h"
+
+#include "fake_broker.h"
+#include "rpc/grpc/server.h"
+#include "rpc/grpc/wire.h"
+
+#include <grpc/byte_buffer.h>
+#include <grpc/byte_buffer_reader.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+
+static struct rpc_grpc_server *server;
+static struct ot_pool *requests, *responses;
+static grpc_completion_queue *queue;
+static grpc_channel *channel;
+
+static void server_open(const char *key, const char *value)
+{
+    char text[400];
+    const struct rpc_grpc_listener listener = { "127.0.0.1", 0 };
+    fake_init();
+    if (key != NULL) assert_int_equal(broker_config_set(fake.config, BROKER_SOURCE_FLAG, "test", key, value, text, sizeof text), OT_OK);
+    requests = ot_pool_new("requests", 64 << 20, 1 << 20);
+    responses = ot_pool_new("responses", 64 << 20, 1 << 20);
+    const struct rpc_grpc_setup setup = { .listeners = &listener, .listener_count = 1, .config = broker_config_current(fake.config), .request_pool = requests,
+        .response_pool = responses, .quota_bytes = 256 << 20, .io = ot_io_real(), .io_exec = ot_exec_pool_exec(fake.pool) };
+    assert_int_equal(rpc_grpc_server_open(&setup, &server, text, sizeof text), OT_OK);
+    assert_int_equal(rpc_grpc_server_start(server, (struct broker *)(void *)&fake), OT_OK);
+    grpc_channel_credentials *plain = grpc_insecure_credentials_create();
+    (void)snprintf(text, sizeof text, "127.0.0.1:%u", rpc_grpc_server_port(server, 0));
+    grpc_init();
+    queue = grpc_completion_queue_create_for_next(NULL);
+    channel = grpc_channel_create(text, plain, NULL);
+    grpc_channel_credentials_release(plain);
+}
+
+static void server_close(void)
+{
+    grpc_channel_destroy(channel);
+    rpc_grpc_server_stop(server, 5000);
+    grpc_completion_queue_shutdown(queue);
+    while (grpc_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_REALTIME), NULL).type != GRPC_QUEUE_SHUTDOWN) {
+    }
+    grpc_completion_queue_destroy(queue);
+    grpc_shutdown_blocking();
+    ot_pool_free(requests);
+    ot_pool_free(responses);
+    fake_free();
+}
+
+/* ---- a client that waits for each thing */
+
+struct call {
+    grpc_call *call;
+    grpc_metadata_array first, last;
+    grpc_status_code status;
+    grpc_slice words;
+    grpc_byte_buffer *answer;
+    uint8_t bytes[4096];                   /* of the last answer, or of the status details */
+    size_t count;
+};
+
+static gpr_timespec soon(int64_t ms) { return gpr_time_add(gpr_now(GPR_CLOCK_REALTIME), gpr_time_from_millis(ms, GPR_TIMESPAN)); }
+
+static void call_open(struct call *call, const char *method)
+{
+    *call = (struct call){ .words = grpc_empty_slice() };
+    grpc_metadata_array_init(&call->first);
+    grpc_metadata_array_init(&call->last);
+    call->call = grpc_channel_create_call(channel, NULL, GRPC_PROPAGATE_DEFAULTS, queue, grpc_slice_from_static_string(method), NULL, soon(30000), NULL);
+}
+
+static bool run(struct call *call, const grpc_op *ops, size_t count)
+{
+    assert_int_equal(grpc_call_start_batch(call->call, ops, count, call, NULL), GRPC_CALL_OK);
+    const grpc_event event = grpc_completion_queue_next(queue, soon(30000), NULL);
+    assert_int_equal(event.type, GRPC_OP_COMPLETE);
+    return event.success != 0;
+}
+
+static grpc_byte_buffer *message_of(const void *data, size_t bytes)
+{
+    grpc_slice slice = grpc_slice_from_copied_buffer(data, bytes);
+    grpc_byte_buffer *message = grpc_raw_byte_buffer_create(&slice, 1);
+    grpc_slice_unref(slice);
+    return message;
+}
+
+static void call_send(struct call *call, const void *data, size_t bytes, bool begin, bool end)
+{
+    grpc_op ops[3];
+    size_t count = 0;
+    grpc_byte_buffer *message = message_of(data, bytes);
+    if (begin) ops[count++] = (grpc_op){ .op = GRPC_OP_SEND_INITIAL_METADATA };
+    ops[count++] = (grpc_op){ .op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = message };
+    if (end) ops[count++] = (grpc_op){ .op = GRPC_OP_SEND_CLOSE_FROM_CLIENT };
+    assert_true(run(call, ops, count));
+    grpc_byte_buffer_destroy(message);
+}
+
+static bool call_receive(struct call *call)
+{
+    const grpc_op op = { .op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &call->answer };
+    grpc_byte_buffer_reader reader;
+    if (!run(call, &op, 1) || call->answer == NULL) return false;
+    grpc_byte_buffer_reader_init(&reader, call->answer);
+    grpc_slice flat = grpc_byte_buffer_reader_readall(&reader);
+    call->count = GRPC_SLICE_LENGTH(flat);
+    assert_true(call->count <= sizeof call->bytes);
+    memcpy(call->bytes, GRPC_SLICE_START_PTR(flat), call->count);
+    grpc_slice_unref(flat);
+    grpc_byte_buffer_reader_destroy(&reader);
+    grpc_byte_buffer_destroy(call->answer);
+    call->answer = NULL;
+    return true;
+}
+
+/* The status; its details, if there are any, in bytes. */
+static grpc_status_code call_close(struct call *call)
+{
+    const grpc_op op = { .op = GRPC_OP_RECV_STATUS_ON_CLIENT,
+        .data.recv_status_on_client = { .trailing_metadata = &call->last, .status = &call->status, .status_details = &call->words } };
+    (void)run(call, &op, 1);
+    for (size_t i = 0; i < call->last.count; i++) {
+        call->count = GRPC_SLICE_LENGTH(call->last.metadata[i].value);
+        assert_true(call->count <= sizeof call->bytes);
+        memcpy(call->bytes, GRPC_SLICE_START_PTR(call->last.metadata[i].value), call->count);
+    }
+    grpc_slice_unref(call->words);
+    grpc_metadata_array_destroy(&call->first);
+    grpc_metadata_array_destroy(&call->last);
+    grpc_call_unref(call->call);
+    return call->status;
+}
+
+static grpc_status_code unary(struct call *call, const char *method, const void *data, size_t bytes)
+{
+    const grpc_op first = { .op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &call->first };
+    call_open(call, method);
+    call_send(call, data, bytes, true, true);
+    (void)run(call, &first, 1);
+    (void)call_receive(call);
+    return call_close(call);
+}
+#define UNARY(call, method, text) unary(call, "/ottla.v1.Log/" method, text, sizeof(text) - 1)
+
+static bool says(const struct call *call, const char *text) { return memmem(call->bytes, call->count, text, strlen(text)) != NULL; }
+
+/* ---- tests */
+
+static void a_partition_led_elsewhere_names_its_leader(void **state)
+{
+    (void)state;
+    struct call call;
+    server_open(NULL, NULL);
+    fake.other_host = "there";
+    fake.leader_elsewhere = 2;
+    fake.produce_error = fake.row_error = OT_ERR_NOT_LEADER_OR_FOLLOWER;
+    assert_int_equal(UNARY(&call, "Produce", "\x0a\x01" "a\x7a\x01x"), GRPC_STATUS_FAILED_PRECONDITION);
+    assert_true(says(&call, "NOT_LEADER_OR_FOLLOWER") && says(&call, "\x0eleader_address\x12\x0athere:9194") && says(&call, "leader_epoch\x12\x01" "9"));
+    assert_int_equal(UNARY(&call, "Fetch", "\x0a\x01" "a\x40\x02"), GRPC_STATUS_FAILED_PRECONDITION);
+    assert_true(says(&call, "\x0eleader_address\x12\x0athere:9194"));
+    assert_int_equal(UNARY(&call, "Subscribe", "\x0a\x05\x0a\x01" "a\x18\x02"), GRPC_STATUS_FAILED_PRECONDITION);
+    assert_true(says(&call, "NOT_LEADER_OR_FOLLOWER"));
+    server_close();
+}
+
+/* A stream's request: topic a, a batch of one byte that says which in the order it is, and filler. */
+static size_t request(uint8_t *out, uint8_t number, size_t bytes)
+{
+    struct ot_writer writer = ot_writer_over(out, 65536);
+    static uint8_t batch[60000];
+    batch[0] = number;
+    rpcg_put_text(&writer, 1, "a");
+    rpcg_put_int(&writer, 9, number);
+    rpcg_put_bytes(&writer, 15, batch, bytes);
+    return writer.needed;
+}
+
+/* A count of the fake's, which other threads move. */
+static uint64_t count_of(const uint32_t *what)
+{
+    pthread_mutex_lock(&fake.mutex);
+    const uint64_t count = *what;
+    pthread_mutex_unlock(&fake.mutex);
+    return count;
+}
+
+static uint64_t produces(void) { return count_of(&fake.produces); }
+
+static void appends_start_in_their_order_even_when_they_are_queued_late(void **state)
+{
+    (void)state;
+    static uint8_t data[65536];
+    struct call call;
+    uint32_t acks = 0;
+    server_open(NULL, NULL);
+    fake.late_queued = true;
+    call_open(&call, "/ottla.v1.Log/ProduceStream");
+    for (uint8_t i = 0; i < 100; i++) call_send(&call, data, request(data, i, 100), i == 0, i == 99);
+    const grpc_op first = { .op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &call.first };
+    (void)run(&call, &first, 1);
+    while (call_receive(&call)) {
+        struct ot_reader reader = ot_reader_over(call.bytes, call.count);
+        struct rpcg_field ack, field;
+        while (rpcg_field_next(&reader, &ack)) {
+            struct ot_reader inside = ot_reader_over(ack.bytes.data, ack.bytes.bytes);
+            int64_t id = 0;
+            while (rpcg_field_next(&inside, &field)) {
+                if (field.number == 1) id = (int64_t)field.value;
+                assert_int_not_equal(field.number, 7);
+            }
+            assert_int_equal(id, acks++);
+        }
+    }
+    assert_int_equal(call_close(&call), GRPC_STATUS_OK);
+    assert_int_equal(acks, 100);
+    assert_int_equal(fake.out_of_order, 0);
+    server_close();
+}
+
+static void no_more_is_read_than_may_be_in_flight(void **state)
+{
+    (void)state;
+    static uint8_t data[65536];
+    struct call call;
+    server_open("grpc.stream.inflight.bytes.max", "100000");
+    fake.hold_produce = true;
+    call_open(&call, "/ottla.v1.Log/ProduceStream");
+    /* two of them fill the limit; the third stays in the windows of HTTP/2, and so may be some more */
+    for (uint8_t i = 0; i < 3; i++) {
+        grpc_byte_buffer *message = message_of(data, request(data, i, 55000));
+        const grpc_op ops[] = { { .op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = message }, { .op = GRPC_OP_SEND_INITIAL_METADATA } };
+        assert_int_equal(grpc_call_start_batch(call.call, ops, i == 0 ? 2 : 1, &call, NULL), GRPC_CALL_OK);
+        if (grpc_completion_queue_next(queue, soon(2000), NULL).type != GRPC_OP_COMPLETE) break;
+        grpc_byte_buffer_destroy(message);
+    }
+    for (int i = 0; i < 200 && produces() < 2; i++) (void)grpc_completion_queue_next(queue, soon(10), NULL);
+    (void)grpc_completion_queue_next(queue, soon(200), NULL);
+    assert_int_equal(produces(), 2);
+    assert_int_equal(ot_pool_used_bytes(requests) > 110000, 1);
+    pthread_mutex_lock(&fake.mutex);
+    fake.hold_produce = false;
+    pthread_mutex_unlock(&fake.mutex);
+    fake_release();
+    for (int i = 0; i < 500 && produces() < 3; i++) (void)grpc_completion_queue_next(queue, soon(10), NULL);
+    assert_int_equal(produces(), 3);
+    (void)grpc_call_cancel(call.call, NULL);
+    assert_int_equal(call_close(&call), GRPC_STATUS_CANCELLED);
+    server_close();
+}
+
+static void a_waiting_fetch_is_cancelled_with_its_call(void **state)
+{
+    (void)state;
+    struct call call;
+    server_open(NULL, NULL);
+    fake.hold_fetch = true;
+    call_open(&call, "/ottla.v1.Log/Fetch");
+    call_send(&call, "\x0a\x01" "a\x20\x80\x80\x04", 7, true, true);
+    for (int i = 0; i < 500 && count_of(&fake.fetches) == 0; i++) (void)grpc_completion_queue_next(queue, soon(10), NULL);
+    (void)grpc_call_cancel(call.call, NULL);
+    assert_int_equal(call_close(&call), GRPC_STATUS_CANCELLED);
+    for (int i = 0; i < 500 && count_of(&fake.cancelled) == 0; i++) (void)grpc_completion_queue_next(queue, soon(10), NULL);
+    assert_int_equal(count_of(&fake.cancelled), 1);
+    server_close();
+}
+
+static void a_request_that_is_too_large_for_its_kind_is_refused(void **state)
+{
+    (void)state;
+    static uint8_t data[2 << 20];
+    struct call call;
+    server_open(NULL, NULL);
+    struct ot_writer writer = ot_writer_over(data, sizeof data);
+    rpcg_put_text(&writer, 1, "a");
+    rpcg_put_head(&writer, 30, (1 << 20) + 10);
+    assert_int_equal(unary(&call, "/ottla.v1.Log/Fetch", data, writer.needed + (1 << 20) + 10), GRPC_STATUS_RESOURCE_EXHAUSTED);
+    server_close();
+}
+
+static void a_server_that_never_started_goes_quietly(void **state)
+{
+    (void)state;
+    char text[200];
+    const struct rpc_grpc_listener listener = { "127.0.0.1", 0 };
+    fake_init();
+    requests = ot_pool_new("requests", 1 << 20, 0);
+    const struct rpc_grpc_setup setup = { .listeners = &listener, .listener_count = 1, .config = broker_config_current(fake.config), .request_pool = requests,
+        .response_pool = requests, .quota_bytes = 256 << 20, .io = ot_io_real(), .io_exec = ot_exec_pool_exec(fake.pool) };
+    assert_int_equal(rpc_grpc_server_open(&setup, &server, text, sizeof text), OT_OK);
+    rpc_grpc_server_stop(server, 1000);
+    const struct rpc_grpc_listener nowhere = { "192.0.2.1", 1 };
+    const struct rpc_grpc_setup bad = { .listeners = &nowhere, .listener_count = 1, .config = broker_config_current(fake.config), .request_pool = requests,
+        .response_pool = requests, .quota_bytes = 256 << 20, .io = ot_io_real(), .io_exec = ot_exec_pool_exec(fake.pool) };
+    assert_int_equal(rpc_grpc_server_open(&bad, &server, text, sizeof text), OT_ERR_IO);
+    assert_true(text[0] != '\0');
+    ot_pool_free(requests);
+    fake_free();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_partition_led_elsewhere_names_its_leader),
+        cmocka_unit_test(appends_start_in_their_order_even_when_they_are_queued_late), cmocka_unit_test(no_more_is_read_than_may_be_in_flight),
+        cmocka_unit_test(a_waiting_fetch_is_cancelled_with_its_call), cmocka_unit_test(a_request_that_is_too_large_for_its_kind_is_refused),
+        cmocka_unit_test(a_server_that_never_started_goes_quietly) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
