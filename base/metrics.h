@@ -80,6 +80,8 @@ void ot_metrics_each(struct ot_metrics *metrics, void (*each)(void *arg, const s
 extern const uint64_t ot_metric_bounds_us[OT_METRIC_BOUNDS];
 
 /* Prometheus text format 0.0.4, in pieces of some KiB; a false answer of write stops. Metrics without a series are left out. */
+/* The same as OpenMetrics 1.0: families of counters without _total, canonical bounds; its end, "# EOF", is the caller's. */
+bool ot_metrics_write_openmetrics(struct ot_metrics *metrics, bool (*write)(void *arg, const char *text, size_t bytes), void *arg);
 bool ot_metrics_write_text(struct ot_metrics *metrics, bool (*write)(void *arg, const char *text, size_t bytes), void *arg);
 
 #endif

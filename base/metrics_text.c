@@ -12,7 +12,7 @@ const uint64_t ot_metric_bounds_us[OT_METRIC_BOUNDS] = {10, 20, 50, 100, 200, 50
 struct writer {
     bool (*write)(void *arg, const char *text, size_t bytes);
     void *arg;
-    bool stopped;
+    bool stopped, openmetrics;
     int last_metric;
     size_t bytes;
     char text[8192];
@@ -105,6 +105,7 @@ static void put_hist(struct writer *w, const struct ot_metric_reading *reading)
     for (size_t i = 0; i < OT_METRIC_BOUNDS; i++) {
         char le[24];
         snprintf(le, sizeof(le), "%g", (double)ot_metric_bounds_us[i] / 1e6);
+        if (w->openmetrics && strpbrk(le, ".e") == NULL) snprintf(le + strlen(le), sizeof(le) - strlen(le), ".0");
         put_series(w, reading, "_bucket", le);
         put_count(w, counts[i]);
         put(w, "\n", 1);
@@ -120,10 +121,42 @@ static void put_hist(struct writer *w, const struct ot_metric_reading *reading)
     put(w, "\n", 1);
 }
 
+/* What follows # HELP: a quote is escaped in OpenMetrics and nowhere else. */
+static void put_help(struct writer *w, const char *help)
+{
+    if (w->openmetrics) put_escaped(w, help);
+    else put_text(w, help);
+}
+
+/* The family of ottla_x_total is ottla_x. */
+static void put_family(struct writer *w, const struct ot_metric_info *info)
+{
+    const size_t bytes = strlen(info->name);
+    const bool cut = info->type == OT_METRIC_COUNTER && bytes > 6 && strcmp(info->name + bytes - 6, "_total") == 0;
+    put(w, info->name, cut ? bytes - 6 : bytes);
+}
+
+static void put_open_head(struct writer *w, const struct ot_metric_info *info)
+{
+    put_text(w, "# HELP ");
+    put_family(w, info);
+    put_text(w, " ");
+    put_help(w, info->help);
+    put_text(w, "\n# TYPE ");
+    put_family(w, info);
+    put_text(w, " ");
+    put_text(w, ot_metric_type_name(info->type));
+    put_text(w, "\n");
+}
+
 static void put_head(struct writer *w, const struct ot_metric_info *info)
 {
     const char *const parts[] = {
         "# HELP ", info->name, " ", info->help, "\n# TYPE ", info->name, " ", ot_metric_type_name(info->type), "\n"};
+    if (w->openmetrics) {
+        put_open_head(w, info);
+        return;
+    }
     for (size_t i = 0; i < OT_ARRAY_COUNT(parts); i++) put_text(w, parts[i]);
 }
 
@@ -145,15 +178,20 @@ static void write_reading(void *arg, const struct ot_metric_reading *reading)
     put(w, "\n", 1);
 }
 
-bool ot_metrics_write_text(struct ot_metrics *metrics, bool (*write)(void *arg, const char *text, size_t bytes), void *arg)
+static bool write_all(struct ot_metrics *metrics, bool (*write)(void *arg, const char *text, size_t bytes), void *arg, bool openmetrics)
 {
     struct writer w;
     w.write = write;
     w.arg = arg;
     w.stopped = false;
+    w.openmetrics = openmetrics;
     w.last_metric = -1;
     w.bytes = 0;
     ot_metrics_each(metrics, write_reading, &w);
     flush(&w);
     return !w.stopped;
 }
+
+bool ot_metrics_write_text(struct ot_metrics *metrics, bool (*write)(void *arg, const char *text, size_t bytes), void *arg) { return write_all(metrics, write, arg, false); }
+
+bool ot_metrics_write_openmetrics(struct ot_metrics *metrics, bool (*write)(void *arg, const char *text, size_t bytes), void *arg) { return write_all(metrics, write, arg, true); }

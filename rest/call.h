@@ -49,7 +49,7 @@ struct rest_call {
     struct ot_buf *body;                       /* NULL: none */
     size_t discarded_bytes;                    /* of a body that is too large */
     int64_t started_us;
-    bool pretty;
+    bool pretty, no_rates;
     enum rest_format format;
     int64_t timeout_ms;
     /* answered */

@@ -268,12 +268,24 @@ static void write_connection(struct rest_call *call, const struct rest_connectio
     rest_json_close(out, '}');
 }
 
+struct looking { uint64_t id; bool found; };
+
+static void look_for(void *arg, const struct rest_connection_row *row)
+{
+    struct looking *looking = arg;
+    looking->found |= row->id == looking->id;
+}
+
 void rest_connection_close(struct rest_call *call)
 {
     const struct rest_setup *setup = &call->server->setup;
     int64_t id = 0;
-    if (!rest_broker_is_here(call) || !rest_param_int(call, 1, "connection", 0, INT64_MAX, &id)) return;
-    if (setup->close_connection != NULL && setup->close_connection(setup->connections_arg, (uint64_t)id)) rest_reply_empty(call, 204);
+    const bool validate_only = rest_validate_only(call);
+    if (rest_faulty(call) || !rest_broker_is_here(call) || !rest_param_int(call, 1, "connection", 0, INT64_MAX, &id)) return;
+    struct looking looking = { .id = (uint64_t)id };
+    if (validate_only && setup->connections != NULL) setup->connections(setup->connections_arg, look_for, &looking);
+    if (validate_only && looking.found) rest_reply_empty(call, 204);
+    else if (!validate_only && setup->close_connection != NULL && setup->close_connection(setup->connections_arg, (uint64_t)id)) rest_reply_empty(call, 204);
     else rest_problem_more(call, OT_ERR_RESOURCE_NOT_FOUND, NULL, "GET /v1/brokers/{broker}/connections", "there is no client connection %lld", (long long)id);
 }
 

@@ -94,8 +94,12 @@ void rest_job_get(struct rest_call *call)
 void rest_job_cancel(struct rest_call *call)
 {
     struct broker_job_view *job = view_new(call);
-    if (job == NULL) return;
-    const enum ot_err err = broker_job_cancel(call->broker, rest_param(call, 0), job);
+    const bool validate_only = rest_validate_only(call);
+    if (job == NULL || rest_faulty(call)) return;
+    enum ot_err err = OT_OK;
+    if (!validate_only) err = broker_job_cancel(call->broker, rest_param(call, 0), job);
+    else if (!broker_job_find(call->broker, rest_param(call, 0), job)) err = OT_ERR_NOT_FOUND;
+    else if (job->ended_ms >= 0) err = OT_ERR_MISMATCH;
     if (err == OT_ERR_NOT_FOUND) {
         no_such_job(call);
     } else if (err != OT_OK) {

@@ -1,4 +1,6 @@
 /* Metrics for scrapers: the exposition and its catalog. */
+#include "rest/accept.h"
+#include "rest/compat.h"
 #include "rest/handlers.h"
 #include "rest/inside.h"
 #include <string.h>
@@ -9,10 +11,42 @@ static bool put_text(void *arg, const char *text, size_t bytes)
     return !rest_json_failed(arg);
 }
 
+/* Is the word in the list of ?compat= */
+static bool asked(const struct rest_call *call, const char *word)
+{
+    const struct ot_str list = rest_query_text(call, "compat");
+    for (uint32_t at = 0; !list.null && at < list.bytes;) {
+        uint32_t end = at;
+        while (end < list.bytes && list.data[end] != ',') end++;
+        if (end - at == strlen(word) && memcmp(list.data + at, word, end - at) == 0) return true;
+        at = end + 1;
+    }
+    return false;
+}
+
+static bool compat_is_known(const struct rest_call *call)
+{
+    const struct ot_str list = rest_query_text(call, "compat");
+    const char *const words[] = { "kafka_exporter", "jmx" };
+    size_t bytes = 0;
+    for (size_t i = 0; i < 2; i++)
+        if (asked(call, words[i])) bytes += strlen(words[i]) + (bytes > 0);
+    return list.null || (bytes > 0 && bytes == list.bytes);
+}
+
 void rest_metrics_text(struct rest_call *call)
 {
-    if (call->server->setup.metrics != NULL) (void)ot_metrics_write_text(call->server->setup.metrics, put_text, &call->out);
-    rest_reply_raw(call, 200, "text/plain; version=0.0.4; charset=utf-8");
+    static const char *const offers[] = { "text/plain", "application/openmetrics-text" };
+    struct ot_metrics *metrics = call->server->setup.metrics;
+    const bool openmetrics = rest_accept_best(call->accept, offers, 2) == 1;
+    const bool exporter = asked(call, "kafka_exporter"), jmx = asked(call, "jmx");
+    if (!compat_is_known(call)) rest_fault_query(call, "compat", "must be kafka_exporter, jmx, or both with a comma");
+    if (rest_faulty(call)) return;
+    if (metrics != NULL) (void)(openmetrics ? ot_metrics_write_openmetrics : ot_metrics_write_text)(metrics, put_text, &call->out);
+    if (exporter) rest_compat_kafka_exporter(call, openmetrics);
+    if (jmx && metrics != NULL) rest_compat_jmx(call, metrics, openmetrics);
+    if (openmetrics) put_text(&call->out, "# EOF\n", 6);
+    rest_reply_raw(call, 200, openmetrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8" : "text/plain; version=0.0.4; charset=utf-8");
 }
 
 static void write_row(struct rest_call *call, const struct ot_metric_info *info)

@@ -121,9 +121,9 @@ void rest_topic_write(struct rest_call *call, const char *key, const struct brok
     rest_json_int(out, "under_min_isr", sum->under_min_isr);
     rest_json_int(out, "at_min_isr", sum->at_min_isr);
     rest_json_int(out, "not_preferred", sum->not_preferred);
-    rest_json_big(out, "size_bytes", sum->size_bytes);
-    rest_json_big(out, "records_estimate", sum->records_estimate);
-    if (rest_topic_rates(call, topic->name, &in, &from)) {
+    rest_json_big_or_null(out, "size_bytes", sum->size_bytes);
+    rest_json_big_or_null(out, "records_estimate", sum->records_estimate);
+    if (!call->no_rates && rest_topic_rates(call, topic->name, &in, &from)) {
         rest_json_real(out, "bytes_in_per_second", in);
         rest_json_real(out, "bytes_out_per_second", from);
     } else {

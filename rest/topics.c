@@ -25,7 +25,7 @@ struct listing {
     struct rest_call *call;
     const struct broker_view *view;
     int sort, state;                           /* -1: any */
-    bool descending, only_internal, no_internal;
+    bool descending, only_internal, no_internal, sizes, rates;
     struct entry *entries; uint32_t count, cap;
 };
 
@@ -98,7 +98,9 @@ static void write_page(struct listing *listing)
     const uint32_t first = first_of_page(listing), end = OT_MIN(listing->count, first + call->list.limit);
     struct rest_topic_sum sum;
     for (uint32_t i = first; i < end; i++) {
-        rest_topic_sum(call->broker, listing->view, &listing->entries[i].topic, true, &sum);
+        rest_topic_sum(call->broker, listing->view, &listing->entries[i].topic, listing->sizes, &sum);
+        if (!listing->sizes) sum.size_bytes = sum.records_estimate = -1;
+        call->no_rates = !listing->rates;
         rest_list_item(call);
         rest_topic_write(call, NULL, listing->view, &listing->entries[i].topic, &sum, false);
     }
@@ -119,6 +121,10 @@ void rest_topics_list(struct rest_call *call)
 {
     struct listing listing = { .call = call };
     const int sort = rest_query_choice(call, "sort", sort_names, OT_ARRAY_COUNT(sort_names), SORT_TOPIC);
+    static const char *const withs[] = { "size", "rates", "size,rates", "rates,size", "" };
+    const int with = rest_query_choice(call, "with", withs, OT_ARRAY_COUNT(withs), 2);     /* what costs a look at every partition */
+    listing.sizes = with == 0 || with == 2 || with == 3;
+    listing.rates = with >= 1 && with <= 3;
     listing.sort = sort % 4;
     listing.descending = sort >= 4;
     listing.state = rest_query_choice(call, "state", state_names, OT_ARRAY_COUNT(state_names), -1);

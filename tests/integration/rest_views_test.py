@@ -10,8 +10,6 @@ import pytest
 
 from rest_test import Rest, made, rest  # noqa: F401 (fixtures)
 
-pytestmark = pytest.mark.smoke
-
 
 # ---- Idempotency-Key
 
@@ -173,6 +171,54 @@ def test_checks_say_since_when(rest):
     first = rest.get("/v1/health/checks/no_offline_partitions")
     assert first["ok"] and first["since"].endswith("Z") and rest.get("/v1/health/checks/no_offline_partitions")["since"] == first["since"]
     assert {"no_stuck_transactions", "controller_active"} <= {c["name"] for c in rest.get("/v1/cluster/health")["checks"]}
+
+
+# ---- metrics for others
+
+def families(rest, parser, accept=None, **query):
+    answer = rest.ask("GET", "/metrics", headers={"Accept": accept} if accept else {}, **query)
+    return answer, {f.name: f for f in parser.text_string_to_metric_families(answer.text)}
+
+
+def test_metrics_are_read_by_strict_parsers(rest, made):
+    pytest.importorskip("prometheus_client", reason="no prometheus-client: ./dev setup")
+    from prometheus_client import openmetrics, parser
+    import prometheus_client.openmetrics.parser
+    rest.produce(made, {"value": {"string": "x"}})
+    answer, plain = families(rest, parser, compat="kafka_exporter,jmx")
+    assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    answer, strict = families(rest, openmetrics.parser, "application/openmetrics-text;version=1.0.0", compat="jmx,kafka_exporter")
+    assert answer.headers["Content-Type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8" and answer.text.endswith("\n# EOF\n")
+    assert set(plain) == set(strict) and strict["ottla_topic_bytes_in"].type == "counter" and strict["ottla_request_duration_seconds"].type == "histogram"
+    for name in ("kafka_topic_partition_current_offset", "kafka_log_log_logendoffset"):
+        assert [s.value for s in strict[name].samples if s.labels == {"topic": made, "partition": "0"}] == [1], name
+    assert [s.value for s in strict["kafka_server_brokertopicmetrics_messagesin"].samples if s.labels == {"topic": made}] == [1]
+    assert strict["kafka_brokers"].samples[0].value == strict["kafka_controller_kafkacontroller_activecontrollercount"].samples[0].value == 1
+    assert "kafka_brokers" not in families(rest, parser)[1]
+    rest.problem("GET", "/metrics", 400, "INVALID_REQUEST", compat="statsd")
+
+
+def test_lists_of_topics_tell_what_is_asked(rest, made):
+    rest.produce(made, {"value": {"string": "x"}})
+    def row(**query):
+        return rest.get("/v1/topics", prefix=made, **query)["items"][0]
+    assert row()["size_bytes"] > 0 and row(**{"with": "size"})["records_estimate"] == 1
+    assert row(**{"with": ""})["size_bytes"] is None and row(**{"with": "rates"})["records_estimate"] is None
+    rest.problem("GET", "/v1/topics", 400, "INVALID_REQUEST", **{"with": "all"})
+
+
+def test_a_client_is_shown_the_door(rest, broker):
+    from wire import Connection
+    with Connection(broker.bootstrap) as client:
+        client.ask("ApiVersions", 0)
+        mine = max(rest.get("/v1/brokers/1/connections", limit=1000)["items"], key=lambda c: c["id"] if c["requests"] == 1 else -1)["id"]
+        rest.ask("DELETE", f"/v1/brokers/1/connections/{mine}", status=204, validate_only="true")
+        client.ask("ApiVersions", 0)
+        rest.ask("DELETE", f"/v1/brokers/1/connections/{mine}", status=204)
+        with pytest.raises((OSError, EOFError)):
+            for _ in range(100):
+                client.ask("ApiVersions", 0)
+    rest.problem("DELETE", "/v1/brokers/1/connections/999999999", 404, "RESOURCE_NOT_FOUND")
 
 
 # ---- the admin socket
