@@ -1,6 +1,7 @@
 /* The table. One row per command; tests hold the reference in docs/cli.md against it. */
 #include "cli/api.h"
 #include "cli/bench.h"
+#include "cli/cluster.h"
 #include "cli/command.h"
 #include "cli/config.h"
 #include "cli/consume.h"
@@ -26,6 +27,12 @@ const struct cli_flag cli_common_flags[] = {
 const struct cli_command cli_commands[] = {
     { "server", NULL, NULL, "run a broker", "  ottla server\n  ottla server --data /var/lib/ottla --set num.partitions=3\n  ottla server --config /etc/ottla/server.properties --check",
         cli_server_flags, cli_server_run },
+    { "cluster", "info", NULL, "the cluster in a few lines", "  ottla cluster info", cli_watch_flags, cli_cluster_info_run, cli_api_flags },
+    { "cluster", "health", NULL, "its checks; exit 8 when one finds something", "  ottla cluster health\n  ottla cluster health --local -q", cli_cluster_health_flags, cli_cluster_health_run, cli_api_flags },
+    { "cluster", "brokers", NULL, "its brokers", "  ottla cluster brokers --watch", cli_watch_flags, cli_cluster_brokers_run, cli_api_flags },
+    { "cluster", "jobs", NULL, "long work: what runs, and what ended", "  ottla cluster jobs --state running\n  ottla cluster jobs --cancel j-6b0d1e12-2", cli_cluster_jobs_flags, cli_cluster_jobs_run, cli_api_flags },
+    { "cluster", "feature", "[list|upgrade|downgrade] [name=level]...", "feature levels",
+        "  ottla cluster feature list\n  ottla cluster feature upgrade transaction.version=2 --dry-run", cli_cluster_feature_flags, cli_cluster_feature_run, cli_api_flags },
     { "topic", "list", NULL, "the topics", "  ottla topic list\n  ottla topic list --state under_replicated -o name", cli_topic_list_flags, cli_topic_list_run, cli_api_flags },
     { "topic", "describe", "<topic>", "one topic and its partitions", "  ottla topic describe orders\n  ottla topic describe orders --watch=5", cli_watch_flags, cli_topic_describe_run, cli_api_flags },
     { "topic", "create", "<topic>", "make a topic",
@@ -83,7 +90,7 @@ const struct cli_command cli_commands[] = {
         cli_doctor_flags, cli_doctor_run, cli_api_flags },
     { "completion", NULL, "<bash|zsh|fish>", "words for the shell to complete", "  ottla completion bash > /etc/bash_completion.d/ottla\n  ottla completion fish > ~/.config/fish/completions/ottla.fish",
         cli_completion_flags, cli_completion_run },
-    { "man", NULL, NULL, "this as a man page", "  ottla man | man -l -", cli_man_flags, cli_man_run },
+    { "man", NULL, "[noun]", "this, or the commands of one noun, as a man page", "  ottla man | man -l -\n  ottla man topic > ottla-topic.1", cli_man_flags, cli_man_run },
     { "version", NULL, NULL, "what this binary is", "  ottla version", cli_version_flags, cli_version_run },
     { 0 },
 };

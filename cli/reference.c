@@ -229,11 +229,17 @@ static void put_roff(const char *text, FILE *to)
     }
 }
 
-void cli_reference_man(const struct cli_command *table, const struct cli_flag *common, const char *version, FILE *to)
+void cli_reference_man(const struct cli_command *table, const struct cli_flag *common, const char *noun, const char *version, FILE *to)
 {
-    fprintf(to, ".TH OTTLA 1 \"\" \"ottla %s\"\n.SH NAME\nottla \\- partitioned, replicated event log: broker and tools\n.SH SYNOPSIS\n.B ottla\n.I noun\n[\\fIverb\\fR] [\\fInames\\fR] [\\fIflags\\fR]\n.SH COMMANDS\n",
-        version);
+    char title[64] = "OTTLA";
+    const char *section = noun != NULL && strcmp(noun, "server") == 0 ? "8" : "1";
+    if (noun != NULL) snprintf(title, sizeof(title), "OTTLA-%s", noun);
+    for (char *at = title; *at != 0; at++)
+        if (*at >= 'a' && *at <= 'z') *at = (char)(*at - 32);
+    fprintf(to, ".TH %s %s \"\" \"ottla %s\"\n.SH NAME\n%s%s \\- partitioned, replicated event log: broker and tools\n.SH SYNOPSIS\n.B ottla\n.I noun\n[\\fIverb\\fR] [\\fInames\\fR] [\\fIflags\\fR]\n.SH COMMANDS\n",
+        title, section, version, noun == NULL ? "ottla" : "ottla-", noun == NULL ? "" : noun);
     for (const struct cli_command *command = table; command->noun != NULL; command++) {
+        if (noun != NULL && strcmp(command->noun, noun) != 0) continue;
         const struct flag_lists all = flags_of(command, common);
         fputs(".SS ottla ", to);
         put_name(command, to);
@@ -266,7 +272,10 @@ void cli_reference_man(const struct cli_command *table, const struct cli_flag *c
 
 int cli_man_run(const struct cli_args *args)
 {
-    (void)args;
-    cli_reference_man(cli_commands, cli_common_flags, OTTLA_VERSION, stdout);
+    const char *noun = cli_name(args, 0);
+    bool known = noun == NULL;
+    for (const struct cli_command *command = cli_commands; command->noun != NULL && !known; command++) known = strcmp(command->noun, noun) == 0;
+    if (!known) return cli_fail(CLI_NOT_FOUND, "ottla help", "there is no `%s`", noun);
+    cli_reference_man(cli_commands, cli_common_flags, noun, OTTLA_VERSION, stdout);
     return fflush(stdout) == 0 ? CLI_DONE : CLI_FAILED;
 }

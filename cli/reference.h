@@ -10,7 +10,8 @@ void cli_reference_markdown(const struct cli_command *table, const struct cli_fl
 /* shell: bash, zsh, fish. False: another. */
 bool cli_reference_completion(const struct cli_command *table, const struct cli_flag *common, const char *shell, FILE *to);
 /* roff of ottla(1) with every command. */
-void cli_reference_man(const struct cli_command *table, const struct cli_flag *common, const char *version, FILE *to);
+/* noun NULL: all of it */
+void cli_reference_man(const struct cli_command *table, const struct cli_flag *common, const char *noun, const char *version, FILE *to);
 
 extern const struct cli_flag cli_completion_flags[], cli_man_flags[];
 int cli_completion_run(const struct cli_args *args);

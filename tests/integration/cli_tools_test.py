@@ -1,4 +1,5 @@
 """The command line's tools for operators: configuration explained and compared, logs checked and repaired, the bench, the doctor, profiles, watching."""
+import json
 import os
 import re
 import signal
@@ -6,7 +7,7 @@ import socket
 import subprocess
 
 from cli_test import ALL, environment, ottla
-from harness import BINARY, free_ports
+from harness import BINARY, free_ports, until
 
 
 # ---- configuration
@@ -235,3 +236,56 @@ def test_the_doctor_finds_traps_before_a_start(tmp_path):
 def test_the_doctor_misses_a_server(tmp_path):
     ran = ottla(None, "doctor", "--api", "http://127.0.0.1:1", "--data", tmp_path, status=8)
     assert re.search(r"problem +api +no server answers at http://127.0.0.1:1", ran.out.decode())
+
+
+# ---- the cluster
+
+def test_the_cluster_in_words(broker, topic):
+    lines = dict(line.split(maxsplit=1) for line in ottla(broker, "cluster", "info").lines)
+    assert lines["health"] == "ok" and lines["brokers"] == "1 of 1 alive" and lines["controller"].startswith("broker 1")
+    assert ottla(broker, "cluster", "info", "-o", "json").json["cluster_id"] == lines["cluster"]
+    assert ottla(broker, "cluster", "brokers", "--no-headers").lines[0].split()[:3] == ["1", "running", "yes"]
+    rows = [line.split() for line in ottla(broker, "cluster", "health", "--no-headers").lines]
+    assert ["no_offline_partitions", "yes", "0"] == rows[0][:3]
+    assert ottla(broker, "cluster", "health", "--local").out == b"ready\n" and ottla(broker, "cluster", "health", "--local", "-q").out == b""
+    ottla(None, "cluster", "health", "--local", "-q", "--api", "http://127.0.0.1:1", status=6)
+
+
+def test_a_failing_check_is_8(own_broker):
+    broker = own_broker(ottla_disk_free_warn_bytes="9000000000000000000")
+    ran = ottla(broker, "cluster", "health", "-o", "json", status=8)
+    assert ran.json["status"] == "degraded" and [c["name"] for c in ran.json["checks"] if not c["ok"]] == ["disk_free"]
+    assert "add space" in ottla(broker, "doctor", "--problems", status=None).out.decode()
+
+
+def test_jobs_are_listed_followed_and_cancelled(broker, topic):
+    ottla(broker, "produce", topic, data="x" * 100 + "\n" * 200)
+    ottla(broker, "topic", "verify", topic)
+    newest = ottla(broker, "cluster", "jobs", "-o", "ndjson").lines[0]
+    job = json.loads(newest)
+    assert (job["kind"], job["state"], job["topic"], job["faults"]) == ("verify", "done", topic, 0)
+    assert ottla(broker, "cluster", "jobs", "--follow", job["job_id"]).out.decode() == f"{job['job_id']}: done\n"
+    assert "HTTP_CONFLICT" in ottla(broker, "cluster", "jobs", "--cancel", job["job_id"], status=4).err
+    process = subprocess.Popen([str(BINARY), "topic", "verify", topic, "--max-bytes-per-second", "1"], env=environment(broker), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        running = until(lambda: ottla(broker, "cluster", "jobs", "--state", "running", "-o", "name").lines, 20, "it runs")
+        ottla(broker, "cluster", "jobs", "--cancel", running[0])
+        assert process.wait(20) == 7 and b"cancelled" in process.stderr.read()
+    finally:
+        process.kill()
+        process.stdout.close(), process.stderr.close()
+        process.wait()
+
+
+def test_feature_levels_are_told_and_checked(broker):
+    name, level = ottla(broker, "cluster", "feature", "--no-headers").lines[0].split()[:2]
+    assert ottla(broker, "cluster", "feature", "upgrade", f"{name}={level}").out == b"set\n"
+    assert "INVALID_UPDATE_VERSION" in ottla(broker, "cluster", "feature", "upgrade", f"{name}=99", status=1).err
+    ottla(broker, "cluster", "feature", "downgrade", f"{name}=1", status=2)
+    ottla(broker, "cluster", "feature", "raise", status=2)
+
+
+def test_a_page_for_each_noun():
+    assert ottla(None, "man", "topic").out.startswith(b'.TH OTTLA-TOPIC 1 "" "ottla ') and b"ottla server" not in ottla(None, "man", "topic").out.split(b".SH COMMANDS")[1]
+    assert ottla(None, "man", "server").out.startswith(b".TH OTTLA-SERVER 8 ")
+    ottla(None, "man", "nosuch", status=3)

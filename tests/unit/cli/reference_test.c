@@ -104,7 +104,7 @@ static void the_man_page_escapes_what_roff_would_eat(void **state)
     char *text = NULL;
     size_t bytes = 0;
     FILE *to = open_memstream(&text, &bytes);
-    cli_reference_man(cli_commands, cli_common_flags, "1.2.3", to);
+    cli_reference_man(cli_commands, cli_common_flags, NULL, "1.2.3", to);
     fclose(to);
     assert_non_null(strstr(text, ".TH OTTLA 1"));
     assert_non_null(strstr(text, "%k\\et%v\\en")); /* '%k\t%v\n' of an example */

@@ -1,0 +1,14 @@
+/* `ottla cluster …`: the cluster, its health, brokers, jobs and feature levels, over the REST API. */
+#ifndef OT_CLI_CLUSTER_H
+#define OT_CLI_CLUSTER_H
+
+#include "cli/command.h"
+
+extern const struct cli_flag cli_cluster_health_flags[], cli_cluster_jobs_flags[], cli_cluster_feature_flags[];
+int cli_cluster_info_run(const struct cli_args *args);
+int cli_cluster_health_run(const struct cli_args *args);
+int cli_cluster_brokers_run(const struct cli_args *args);
+int cli_cluster_jobs_run(const struct cli_args *args);
+int cli_cluster_feature_run(const struct cli_args *args);
+
+#endif
