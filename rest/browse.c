@@ -5,7 +5,8 @@
  *
  *   partition   [log start ……… low | entries, newest last | given out …]       low: nothing below was looked at
  *
- * Bounded: 100 000 records, 64 MiB or ten seconds a request; the continue_token says for each partition where to go on. */
+ * Bounded: 100 000 records, 64 MiB or ten seconds a request; the continue_token says for each partition where to go on. Four at a time: what each keeps is bounded, and so is
+ * all of it. */
 #include "base/util.h"
 #include "rest/filter.h"
 #include "rest/handlers.h"
@@ -18,7 +19,7 @@
 #include <string.h>
 
 enum { LIMIT = 100, LIMIT_MAX = 1000, SCAN_RECORDS = 100000, SCAN_BYTES = 64 << 20, SCAN_US = 10000000, FETCH_BYTES = 1 << 20, WINDOW_MIN = 16, WINDOW_MAX = 10000,
-    WINDOW_BYTES = 4 << 20, WINDOW_HARD_BYTES = 16 << 20, TEXT_BYTES = 48 << 20, ANSWER_BYTES = 8 << 20 };
+    WINDOW_BYTES = 4 << 20, WINDOW_HARD_BYTES = 8 << 20, TEXT_BYTES = 12 << 20, ANSWER_BYTES = 8 << 20, BROWSES_MAX = 4 };
 
 struct entry { int64_t offset, timestamp_ms; char *text; uint32_t bytes; };
 struct part {
@@ -61,6 +62,7 @@ static void free_parts(struct browse *browse)
         free(browse->parts[i].entries);
     }
     ot_arena_free(&browse->rows);
+    browse->call->server->browses--;
 }
 
 static void fail(struct browse *browse, enum ot_err err)
@@ -404,6 +406,11 @@ void rest_browse(struct rest_call *call)
     const bool good = rest_topic_find(call, view, &topic) && prepare(browse, &topic);
     broker_view_give(view);
     if (!good) return;
+    if (call->server->browses == BROWSES_MAX) {
+        rest_problem(call, OT_ERR_BUSY, "%d others browse already", BROWSES_MAX);
+        return;
+    }
+    call->server->browses++;
     call->state = browse;
     call->cancel = cancel;
     if (call->format != REST_FORMAT_NDJSON) {

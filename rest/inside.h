@@ -56,7 +56,7 @@ struct rest_server {
     pthread_mutex_t mutex; pthread_cond_t idle;
     uint32_t working;                          /* suspended connections and heartbeats under way; guarded by mutex */
     struct ot_task cancel_task, start_task;
-    uint32_t large_bodies;                     /* in work, on exec */
+    uint32_t large_bodies, browses;            /* in work, on exec */
     /* sampler.c, on exec */
     struct ot_timer sample_timer;
     struct rest_sample *samples; uint32_t sample_next, sample_count;

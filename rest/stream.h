@@ -11,7 +11,7 @@
 #include "rest/call.h"
 
 #define REST_STREAMS_MAX 128
-#define REST_STREAM_ROOM_BYTES (256u << 10)        /* more than this waits: no further pieces until half of it has left */
+#define REST_STREAM_ROOM_BYTES (64u << 10)        /* more than this waits: no further pieces until half of it has left */
 
 struct rest_stream;
 struct rest_stream_ops {                       /* on the executor */

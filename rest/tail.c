@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WAIT_MS = 10000, BYTES = 1 << 20, PARTITION_BYTES = 256 << 10, PARTITIONS_MAX = 1000, IDS_MAX = 32, TURN_BYTES = 512 << 10, EVENT_BYTES_MAX = 64 << 20 };
+enum { WAIT_MS = 10000, BYTES = 1 << 20, PARTITION_BYTES = 256 << 10, PARTITIONS_MAX = 1000, IDS_MAX = 32, TURN_BYTES = 128 << 10, EVENT_BYTES_MAX = 64 << 20 };
 
 struct place { int32_t partition; int64_t offset; };
 

@@ -304,6 +304,22 @@ def test_large_records_are_browsed_in_bounded_memory(rest, name):
     assert whole["stopped_by"] == "bytes" and 8 <= len(whole["records"]) < 24
 
 
+def test_few_browse_at_a_time(rest, broker, name):
+    """The others are told to come again, and nothing is left behind."""
+    rest.create(name)
+    rest.ask("POST", f"/v1/topics/{name}/records", ("hay\n" * 60000).encode(), headers={"Content-Type": "application/x-ndjson"})
+    answers = []
+
+    def ask():
+        for _ in range(4):
+            answers.append(Rest(broker).session.get(f"{broker.rest}/v1/topics/{name}/records", params={"contains": "needle"}, timeout=60))
+    threads = [threading.Thread(target=ask) for _ in range(12)]
+    [t.start() for t in threads], [t.join(60) for t in threads]
+    assert len(answers) == 48 and {a.status_code for a in answers} <= {200, 503} and any(a.status_code == 200 for a in answers)
+    assert all(a.headers["Retry-After"] for a in answers if a.status_code == 503)
+    assert browse(rest, name, contains="needle")["scanned"]["records"] == 60000
+
+
 def test_tokens_are_of_one_topic(rest, name, made):
     rest.create(name + "-b")
     rest.produce(made, {"value": {"string": "1"}}, {"value": {"string": "2"}})
