@@ -1,5 +1,6 @@
 /* Topics and configs: what Kafka's clients may ask, checked here as far as names, numbers and config texts go, and decided by the coordinator as far as the state goes. */
 #include "broker/room.h"
+#include "broker/group_configs.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -73,6 +74,10 @@ static bool config_fits(struct work *work, const struct broker_config_entry *ent
 static bool check_config(struct work *work, const struct broker_config_entry *entry, struct ot_str value)
 {
     struct broker_admin_item *item = work->item;
+    if (item->kind == BROKER_ALTER_GROUP_CONFIG) {
+        item->error = broker_group_config_check(broker_config_current(work->request->broker->setup.config), entry->name, value, item->text, sizeof item->text);
+        return item->error == OT_OK;
+    }
     const char *key = text_of(work, entry->name), *text = value.null ? NULL : text_of(work, value);
     if (key == NULL || (text == NULL && !value.null)) {
         return refuse(item, OT_ERR_NO_MEMORY, "out of memory");
@@ -213,6 +218,9 @@ static bool build_change(struct work *work, const struct broker_view *view, uint
         value = (struct ot_str){ .null = true };
     } else if (value.null) {
         return refuse(item, item->kind == BROKER_CREATE_TOPIC ? OT_ERR_INVALID_CONFIG : OT_ERR_INVALID_REQUEST, "Null value not supported for : %.*s",
+            (int)OT_MIN(entry->name.bytes, 100u), entry->name.data);
+    } else if ((op == BROKER_CONFIG_APPEND || op == BROKER_CONFIG_SUBTRACT) && item->kind == BROKER_ALTER_GROUP_CONFIG) {
+        return refuse(item, OT_ERR_INVALID_CONFIG, "Can't %s to key %.*s because its type is not LIST.", op == BROKER_CONFIG_APPEND ? "APPEND" : "SUBTRACT",
             (int)OT_MIN(entry->name.bytes, 100u), entry->name.data);
     } else if ((op == BROKER_CONFIG_APPEND || op == BROKER_CONFIG_SUBTRACT) && !compute_list(work, view, entry, op == BROKER_CONFIG_APPEND, &value)) {
         return false;
@@ -366,6 +374,23 @@ static bool has_list_ops(const struct broker_admin_item *item)
     return false;
 }
 
+/* A group need not be there: what it may have otherwise can be said before it is. */
+static bool build_alter_group(struct work *work, const struct broker_view *view)
+{
+    struct broker_admin_item *item = work->item;
+    struct coord_configs_ask *ask = &work->ask.request.u.configs;
+    if (item->topic.null || item->topic.bytes == 0) return refuse(item, OT_ERR_INVALID_REQUEST, "Group name is empty.");
+    if (item->topic.bytes > COORD_SCOPE_GROUP_BYTES_MAX)
+        return refuse(item, OT_ERR_INVALID_REQUEST, "a group with a configuration of its own has a name of %d bytes at most", COORD_SCOPE_GROUP_BYTES_MAX);
+    if (!build_changes(work, view)) return false;
+    work->ask.request.ask = COORD_ASK_CONFIGS;
+    ask->scope = (struct coord_scope){ .kind = COORD_SCOPE_GROUP, .group = item->topic };
+    ask->changes = work->changes;
+    ask->change_count = item->config_count;
+    ask->replace_all = item->replace_all;
+    return true;
+}
+
 static bool build_alter(struct work *work, const struct broker_view *view)
 {
     struct broker_admin_item *item = work->item;
@@ -416,6 +441,7 @@ static bool build(struct work *work)
     case BROKER_CREATE_PARTITIONS: built = build_grow(work, view); break;
     case BROKER_ALTER_TOPIC_CONFIG:
     case BROKER_ALTER_BROKER_CONFIG: built = build_alter(work, view); break;
+    case BROKER_ALTER_GROUP_CONFIG: built = build_alter_group(work, view); break;
     }
     broker_view_give(view);
     return built;

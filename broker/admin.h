@@ -9,7 +9,8 @@ struct broker_config_entry { struct ot_str name, value; };             /* value 
 struct broker_assignment { int32_t partition; const int32_t *brokers; int32_t broker_count; };
 
 enum broker_admin_kind {
-    BROKER_CREATE_TOPIC, BROKER_DELETE_TOPIC, BROKER_CREATE_PARTITIONS, BROKER_ALTER_TOPIC_CONFIG, BROKER_ALTER_BROKER_CONFIG
+    BROKER_CREATE_TOPIC, BROKER_DELETE_TOPIC, BROKER_CREATE_PARTITIONS, BROKER_ALTER_TOPIC_CONFIG, BROKER_ALTER_BROKER_CONFIG,
+    BROKER_ALTER_GROUP_CONFIG                  /* topic holds the group id */
 };
 enum broker_config_op { BROKER_CONFIG_SET, BROKER_CONFIG_DELETE, BROKER_CONFIG_APPEND, BROKER_CONFIG_SUBTRACT };
 

@@ -155,7 +155,7 @@ static bool delta_configs(struct applying *a, struct ot_blob delta)
     struct ot_str text;
     bool defaults = false;
     while (coord_delta_next(&in, &row)) {
-        if (coord_key_parse(row.key, &key) && key.table == COORD_TABLE_CONFIG && key.scope.kind != COORD_SCOPE_TOPIC) {
+        if (coord_key_parse(row.key, &key) && key.table == COORD_TABLE_CONFIG && key.scope.kind <= COORD_SCOPE_BROKER) {
             bool there = coord_config_get(a->value, &key.scope, key.name, &text) == OT_OK;
             defaults |= apply_broker_config(a, &key.scope, key.name, there ? &text : NULL);
         }

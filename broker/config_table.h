@@ -120,6 +120,19 @@
     X(group_min_session_timeout_ms, "group.min.session.timeout.ms", INT, "6000", 1, INT32_MAX, NULL, RESTART, NULL, "shortest session timeout that a member may ask for") \
     X(group_max_session_timeout_ms, "group.max.session.timeout.ms", INT, "1800000", 1, INT32_MAX, NULL, RESTART, NULL, "longest session timeout that a member may ask for") \
     X(group_max_size, "group.max.size", INT, "2147483647", 1, INT32_MAX, NULL, RESTART, NULL, "members of one classic group") \
+    X(group_consumer_session_timeout_ms, "group.consumer.session.timeout.ms", INT, "45000", 1, INT32_MAX, NULL, RESTART, NULL, "when a silent member of a consumer group is put out") \
+    X(group_consumer_min_session_timeout_ms, "group.consumer.min.session.timeout.ms", INT, "45000", 1, INT32_MAX, NULL, RESTART, NULL, "shortest consumer.session.timeout.ms that a group may have") \
+    X(group_consumer_max_session_timeout_ms, "group.consumer.max.session.timeout.ms", INT, "60000", 1, INT32_MAX, NULL, RESTART, NULL, "longest consumer.session.timeout.ms that a group may have") \
+    X(group_consumer_heartbeat_interval_ms, "group.consumer.heartbeat.interval.ms", INT, "5000", 1, INT32_MAX, NULL, RESTART, NULL, "how often members of consumer groups are told to ask") \
+    X(group_consumer_min_heartbeat_interval_ms, "group.consumer.min.heartbeat.interval.ms", INT, "5000", 1, INT32_MAX, NULL, RESTART, NULL, "shortest consumer.heartbeat.interval.ms that a group may have") \
+    X(group_consumer_max_heartbeat_interval_ms, "group.consumer.max.heartbeat.interval.ms", INT, "15000", 1, INT32_MAX, NULL, RESTART, NULL, "longest consumer.heartbeat.interval.ms that a group may have") \
+    X(group_consumer_assignment_interval_ms, "group.consumer.assignment.interval.ms", INT, "1000", 0, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "time between two target assignments of a consumer group, at least") \
+    X(group_consumer_min_assignment_interval_ms, "group.consumer.min.assignment.interval.ms", INT, "0", 0, INT32_MAX, NULL, RESTART, NULL, "shortest consumer.assignment.interval.ms that a group may have") \
+    X(group_consumer_max_assignment_interval_ms, "group.consumer.max.assignment.interval.ms", INT, "15000", 0, INT32_MAX, NULL, RESTART, NULL, "longest consumer.assignment.interval.ms that a group may have") \
+    X(group_consumer_max_size, "group.consumer.max.size", INT, "2147483647", 1, INT32_MAX, NULL, RESTART, NULL, "members of one consumer group") \
+    X(group_consumer_assignors, "group.consumer.assignors", LIST, "uniform,range", 0, 0, "uniform|range", RESTART, NULL, "assignors of consumer groups; the first is taken where no member asks for one") \
+    X(group_consumer_migration_policy, "group.consumer.migration.policy", CHOICE, "bidirectional", 0, 0, "disabled|downgrade|upgrade|bidirectional", RESTART, NULL, "whether groups change between the classic and the new protocol while members go on") \
+    X(group_consumer_regex_refresh_interval_ms, "group.consumer.regex.refresh.interval.ms", INT, "600000", 10000, INT32_MAX, NULL, RESTART, NULL, "how often regular expressions are looked up anew though no topic came") \
     X(group_coordinator_threads, "group.coordinator.threads", INT, "4", 1, 16, NULL, RESTART, NULL, "threads for groups and transactions; at most one per core is started") \
     X(rest_max_request_bytes, "rest.max.request.bytes", INT, "8388608", 1024, INT32_MAX, NULL, RESTART, NULL, "largest REST body") \
     X(rest_require_if_match, "rest.require.if.match", BOOL, "false", 0, 0, NULL, CLUSTER_WIDE, NULL, "refuse changes of topics and configs without If-Match (428)") \

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "broker/groups.h"
+#include "broker/groups_consumer.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ struct groups_state {
     struct group_set_counts told;              /* as last counted */
     struct catalog { struct group_catalog ops; struct groups_state *state; const struct broker_view *view; struct ot_arena arena; } catalog;
     struct group_config config;
+    struct broker_groups_consumer consumer;
     bool closing;
 };
 
@@ -116,14 +118,17 @@ static void config_read(struct groups_state *state)
     state->config = (struct group_config){ .initial_rebalance_delay_ms = config->group_initial_rebalance_delay_ms, .session_timeout_min_ms = config->group_min_session_timeout_ms,
         .session_timeout_max_ms = config->group_max_session_timeout_ms, .group_size_max = config->group_max_size, .offset_metadata_bytes_max = config->offset_metadata_max_bytes,
         .offsets_retention_ms = (int64_t)config->offsets_retention_minutes * 60000, .offsets_check_interval_ms = config->offsets_retention_check_interval_ms,
-        .record_bytes_max = broker_shard_batch_max(state->shard) };
+        .record_bytes_max = broker_shard_batch_max(state->shard), .consumer = &state->consumer.config };
+    broker_groups_consumer_config(state->broker, broker_shard_batch_max(state->shard), &state->consumer);
 }
 
 static struct group_env env_begin(struct groups_state *state)
 {
     struct ot_exec *exec = broker_shard_exec(state->shard);
     config_read(state);
-    state->catalog.ops.version = 0;
+    struct broker_view_cluster cluster;
+    broker_view_cluster(view_of(&state->catalog.ops), &cluster);
+    state->catalog.ops.version = cluster.version;
     return (struct group_env){ .now_us = ot_exec_now_us(exec), .wall_ms = ot_exec_wall_ms(exec), .config = &state->config, .catalog = &state->catalog.ops };
 }
 

@@ -262,6 +262,22 @@ bool broker_view_next_broker_config(const struct broker_view *view, int32_t brok
         after, out);
 }
 
+bool broker_view_next_group_config(const struct broker_view *view, struct ot_str group, struct ot_str after, struct broker_view_config *out)
+{
+    if (group.bytes > COORD_SCOPE_GROUP_BYTES_MAX) return false;
+    return next_config(view, &(struct coord_scope){ .kind = COORD_SCOPE_GROUP, .group = group }, after, out);
+}
+
+bool broker_view_next_config_group(const struct broker_view *view, struct ot_str after, struct ot_str *group_out)
+{
+    return coord_config_next_group(&view->value, after, group_out) == OT_OK;
+}
+
+int64_t broker_view_group_config_version(const struct broker_view *view, struct ot_str group)
+{
+    return coord_config_version(&view->value, &(struct coord_scope){ .kind = COORD_SCOPE_GROUP, .group = group });
+}
+
 int64_t broker_view_broker_config_version(const struct broker_view *view, int32_t broker_id)
 {
     return coord_config_version(&view->value,

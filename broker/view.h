@@ -46,6 +46,10 @@ bool broker_view_partition(const struct broker_view *view, const struct ot_uuid 
 struct broker_view_config { struct ot_str name, value; };
 bool broker_view_next_topic_config(const struct broker_view *view, const struct ot_uuid *topic_id, struct ot_str after, struct broker_view_config *out);
 bool broker_view_next_broker_config(const struct broker_view *view, int32_t broker_id, struct ot_str after, struct broker_view_config *out);
+/* The same of a group; and the groups that ever had one, in no particular order (after null: the first; false: no more). */
+bool broker_view_next_group_config(const struct broker_view *view, struct ot_str group, struct ot_str after, struct broker_view_config *out);
+bool broker_view_next_config_group(const struct broker_view *view, struct ot_str after, struct ot_str *group_out);
+int64_t broker_view_group_config_version(const struct broker_view *view, struct ot_str group);
 int64_t broker_view_broker_config_version(const struct broker_view *view, int32_t broker_id);
 
 #endif

@@ -183,5 +183,5 @@ enum ot_err coord_cg_classic_leave(struct coord_cg *cg, struct coord_cg_call *ca
         for (uint32_t k = 0; k < found; k++) again = again || leaving[k] == member;
         if (errors_out[i] == OT_OK && !again) leaving[found++] = member;
     }
-    return found == 0 ? OT_OK : cg_fence(cg, call, leaving, found, "member left");
+    return found == 0 ? OT_OK : cg_fence(cg, call, leaving, found, COORD_CG_LEFT);
 }

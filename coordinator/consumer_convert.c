@@ -97,7 +97,7 @@ enum ot_err cg_write_assignment(struct coord_cg_call *call, const struct coord_c
     }
     value.assigned_partitions = (struct ot_consumer_protocol_assignment_topic_partition_array){ list, count };
     const size_t bytes = 2 + ot_consumer_protocol_assignment_size(&value, version);
-    uint8_t *data = ot_arena_alloc(call->arena, bytes);
+    uint8_t *data = ot_arena_alloc(cg_answers(call), bytes);
     if (data == NULL || bytes > UINT32_MAX) return OT_ERR_NO_MEMORY;
     struct ot_writer writer = ot_writer_over(data, bytes);
     ot_write_u16(&writer, (uint16_t)version);
@@ -114,6 +114,12 @@ static const struct coord_cg_protocol *chosen(const struct coord_cg_classic *cla
     return member->protocol_count == 0 ? NULL : &member->protocols[0];
 }
 
+/* librdkafka's sticky assignors repeat the assignment in their user data: nothing is lost with that. What others keep there would be. */
+static bool repeats_itself(struct ot_str protocol)
+{
+    return ot_str_equal(protocol, ot_str_of("cooperative-sticky")) || ot_str_equal(protocol, ot_str_of("sticky"));
+}
+
 static enum ot_err take_classic_member(struct coord_cg *cg, struct coord_cg_call *call, const struct coord_cg_classic *classic, const struct coord_cg_classic_member *member)
 {
     const struct coord_cg_protocol *protocol = chosen(classic, member);
@@ -124,7 +130,7 @@ static enum ot_err take_classic_member(struct coord_cg *cg, struct coord_cg_call
     if (err == OT_OK) err = cg_read_assignment(call, member->assignment, &target, &user_data);
     if (err == OT_ERR_MALFORMED) return cg_error(call, OT_ERR_GROUP_ID_NOT_FOUND, "Cannot upgrade classic group %.*s to consumer group because the embedded consumer protocol is malformed.", CG_S(cg->id));
     if (err != OT_OK) return err;
-    if (user_data) return cg_error(call, OT_ERR_GROUP_ID_NOT_FOUND, "Cannot upgrade classic group %.*s to consumer group because an unsupported custom assignor is in use.", CG_S(cg->id));
+    if (user_data && !repeats_itself(protocol->name)) return cg_error(call, OT_ERR_GROUP_ID_NOT_FOUND, "Cannot upgrade classic group %.*s to consumer group because an unsupported custom assignor is in use.", CG_S(cg->id));
     struct cg_draft draft = { .id = member->member_id, .epoch = classic->generation_id, .previous_epoch = classic->generation_id, .state = COORD_CG_MEMBER_STABLE,
         .meta = { .instance_id = member->instance_id, .rack_id = subscription.rack_id, .client_id = member->client_id, .client_host = member->client_host,
             .regex = ot_str_of(NULL), .assignor = ot_str_of(NULL), .topics = subscription.topics, .topic_count = subscription.topic_count,
@@ -145,7 +151,7 @@ enum ot_err coord_cg_from_classic(struct coord_cg *cg, struct coord_cg_call *cal
 {
     enum ot_err err = OT_OK;
     int64_t hash = 0;
-    call->event = "upgrade from classic";
+    call->event = COORD_CG_FROM_CLASSIC;
     for (uint32_t i = 0; i < classic->member_count && err == OT_OK; i++) err = take_classic_member(cg, call, classic, &classic->members[i]);
     if (err == OT_OK) err = cg_apply(cg, call);
     if (err == OT_OK) err = cg_hash_without(cg, call, NULL, 0, &hash);
@@ -192,4 +198,31 @@ enum ot_err cg_downgrade(struct coord_cg *cg, struct coord_cg_call *call, const 
     if (err == OT_ERR_MALFORMED) return cg_error(call, OT_ERR_GROUP_ID_NOT_FOUND, "Cannot downgrade the consumer group %.*s.", CG_S(cg->id));
     if (err == OT_OK) call->classic = classic;
     return err;
+}
+
+/* ---- for those who look */
+
+static enum ot_err write_subscription(struct coord_cg_call *call, const struct cg_meta *meta, struct ot_blob *out)
+{
+    struct ot_consumer_protocol_subscription value;
+    ot_consumer_protocol_subscription_defaults(&value);
+    value.topics = (struct ot_str_array){ meta->topics, (int32_t)meta->topic_count };
+    const size_t bytes = 2 + ot_consumer_protocol_subscription_size(&value, 0);
+    uint8_t *data = ot_arena_alloc(cg_answers(call), bytes);
+    if (data == NULL || bytes > UINT32_MAX) return OT_ERR_NO_MEMORY;
+    struct ot_writer writer = ot_writer_over(data, bytes);
+    ot_write_u16(&writer, 0);
+    *out = (struct ot_blob){ data, (uint32_t)bytes, false };
+    return ot_consumer_protocol_subscription_encode(&value, 0, &writer);
+}
+
+enum ot_err coord_cg_member_blobs(const struct coord_cg *cg, struct coord_cg_call *call, struct ot_str member_id, struct ot_blob *subscription_out, struct ot_blob *assignment_out)
+{
+    static const uint8_t version_0[] = { 0, 0 };
+    const struct cg_member *member = cg_member(cg, member_id);
+    if (member == NULL) return OT_ERR_UNKNOWN_MEMBER_ID;
+    struct coord_cg_parts has;
+    enum ot_err err = cg_parts_union(call->arena, &member->assigned, &member->revoking, &has);
+    if (err == OT_OK) err = cg_write_assignment(call, &has, (struct ot_blob){ version_0, sizeof(version_0), false }, assignment_out);
+    return err == OT_OK ? write_subscription(call, member->meta, subscription_out) : err;
 }

@@ -4,8 +4,8 @@
 /* Topics that are gone have no name and are left out. */
 static enum ot_err describe_parts(struct coord_cg_call *call, const struct coord_cg_parts *parts, struct ot_consumer_group_describe_response_assignment *out)
 {
-    struct ot_consumer_group_describe_response_topic_partitions *list = ot_arena_array(call->arena, parts->count, sizeof(*list));
-    int32_t *partitions = ot_arena_array(call->arena, parts->count, sizeof(*partitions)), count = 0;
+    struct ot_consumer_group_describe_response_topic_partitions *list = ot_arena_array(cg_answers(call), parts->count, sizeof(*list));
+    int32_t *partitions = ot_arena_array(cg_answers(call), parts->count, sizeof(*partitions)), count = 0;
     struct coord_cg_topic topic;
     bool known = false;
     if (list == NULL || partitions == NULL) return OT_ERR_NO_MEMORY;
@@ -14,7 +14,7 @@ static enum ot_err describe_parts(struct coord_cg_call *call, const struct coord
         if (i == 0 || !ot_uuid_equal(&parts->items[i - 1].topic_id, &parts->items[i].topic_id)) {
             known = call->topics->by_id(call->topics->arg, &parts->items[i].topic_id, &topic);
             if (known) {
-                const char *name = ot_arena_str(call->arena, topic.name);
+                const char *name = ot_arena_str(cg_answers(call), topic.name);
                 if (name == NULL) return OT_ERR_NO_MEMORY;
                 list[count].topic_id = parts->items[i].topic_id;
                 list[count].topic_name = (struct ot_str){ name, topic.name.bytes, false };
@@ -41,17 +41,17 @@ static enum ot_err describe_member(struct coord_cg_call *call, const struct cg_m
     const struct cg_meta *meta = member->meta;
     bool full = has.items == NULL;
     ot_consumer_group_describe_response_member_defaults(out);
-    out->member_id = text(call->arena, member->id, &full);
-    out->instance_id = text(call->arena, meta->instance_id, &full);
-    out->rack_id = text(call->arena, meta->rack_id, &full);
+    out->member_id = text(cg_answers(call), member->id, &full);
+    out->instance_id = text(cg_answers(call), meta->instance_id, &full);
+    out->rack_id = text(cg_answers(call), meta->rack_id, &full);
     out->member_epoch = member->epoch;
-    out->client_id = text(call->arena, meta->client_id, &full);
-    out->client_host = text(call->arena, meta->client_host, &full);
-    out->subscribed_topic_names.items = ot_arena_array(call->arena, meta->topic_count, sizeof(struct ot_str));
+    out->client_id = text(cg_answers(call), meta->client_id, &full);
+    out->client_host = text(cg_answers(call), meta->client_host, &full);
+    out->subscribed_topic_names.items = ot_arena_array(cg_answers(call), meta->topic_count, sizeof(struct ot_str));
     out->subscribed_topic_names.count = (int32_t)meta->topic_count;
     full = full || out->subscribed_topic_names.items == NULL;
-    for (uint32_t i = 0; i < meta->topic_count && !full; i++) out->subscribed_topic_names.items[i] = text(call->arena, meta->topics[i], &full);
-    out->subscribed_topic_regex = text(call->arena, meta->regex, &full);
+    for (uint32_t i = 0; i < meta->topic_count && !full; i++) out->subscribed_topic_names.items[i] = text(cg_answers(call), meta->topics[i], &full);
+    out->subscribed_topic_regex = text(cg_answers(call), meta->regex, &full);
     out->member_type = meta->classic ? 0 : 1;
     if (full) return OT_ERR_NO_MEMORY;
     for (uint32_t i = 0; i < member->assigned.count; i++) has.items[has.count++] = member->assigned.items[i];
@@ -66,12 +66,12 @@ enum ot_err coord_cg_describe(const struct coord_cg *cg, struct coord_cg_call *c
     const struct cg_member **members = cg_members_sorted(cg, call->arena);
     bool full = members == NULL;
     ot_consumer_group_describe_response_described_group_defaults(out);
-    out->group_id = text(call->arena, cg->id, &full);
+    out->group_id = text(cg_answers(call), cg->id, &full);
     out->group_state = ot_str_of(coord_cg_state_name(coord_cg_state(cg)));
     out->group_epoch = cg->epoch;
     out->assignment_epoch = cg->assignment_epoch;
     out->assignor_name = ot_str_of(cg_assignor_name(cg, call->config, call->arena));
-    out->members.items = ot_arena_array(call->arena, cg->member_count, sizeof(*out->members.items));
+    out->members.items = ot_arena_array(cg_answers(call), cg->member_count, sizeof(*out->members.items));
     if (full || out->members.items == NULL) return OT_ERR_NO_MEMORY;
     enum ot_err err = OT_OK;
     for (uint32_t i = 0; i < cg->member_count && err == OT_OK; i++) err = describe_member(call, members[i], &out->members.items[out->members.count++]);

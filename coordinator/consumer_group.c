@@ -244,7 +244,7 @@ enum ot_err coord_cg_expire(struct coord_cg *cg, struct coord_cg_call *call)
     const struct cg_member **late = ot_arena_array(call->arena, cg->members.count + 1, sizeof(*late));
     uint32_t count = 0;
     int64_t due_us = INT64_MAX;
-    const char *event = "session timeout";
+    enum coord_cg_event event = COORD_CG_SESSION_OVER;
     if (late == NULL) return OT_ERR_NO_MEMORY;
     for (uint32_t i = 0; i < cg->members.count; i++) {
         const struct cg_member *member = cg->members.entries[i].value;
@@ -252,7 +252,7 @@ enum ot_err coord_cg_expire(struct coord_cg *cg, struct coord_cg_call *call)
         if (member_due_us(member) > call->now_us || count == EXPIRED_MAX) due_us = OT_MIN(due_us, member_due_us(member));
         else {
             late[count++] = member;
-            if (member->session_due_us > call->now_us) event = "rebalance timeout";
+            if (member->session_due_us > call->now_us) event = COORD_CG_REBALANCE_OVER;
         }
     }
     const enum ot_err err = count == 0 ? OT_OK : cg_fence(cg, call, late, count, event);

@@ -42,6 +42,11 @@ struct coord_cg_config {
     const enum coord_assignor *assignors; uint32_t assignor_count;                 /* group.consumer.assignors: the first is the default */
     uint32_t record_bytes_max;                                 /* all records of one call, keys and values */
 };
+struct consumer_group_config {                                 /* what struct group_config points to */
+    struct coord_cg_config all;
+    /* What one group has otherwise (dynamic configs of the resource GROUP); NULL: nothing. */
+    void (*of_group)(const struct consumer_group_config *config, struct ot_str group_id, struct coord_cg_config *inout);
+};
 
 struct coord_cg_record { struct coord_cg_record *next; struct ot_blob key, value; };       /* value null: a tombstone */
 
@@ -58,19 +63,25 @@ struct coord_cg_classic {
     struct ot_str protocol_name;
     struct coord_cg_classic_member *members; uint32_t member_count;
     bool rebalance;                                            /* as soon as it is classic */
-    const char *reason;
+    const char *reason;                                        /* static words */
 };
 
+enum coord_cg_event {
+    COORD_CG_NOTHING, COORD_CG_JOINED, COORD_CG_LEFT, COORD_CG_SESSION_OVER, COORD_CG_REBALANCE_OVER, COORD_CG_EVICTED, COORD_CG_SUBSCRIPTION, COORD_CG_ASSIGNOR,
+    COORD_CG_TOPICS, COORD_CG_FROM_CLASSIC
+};
 struct coord_cg_call {
     int64_t now_us, wall_ms;
     const struct coord_cg_config *config;
     const struct coord_cg_topics *topics;
-    struct ot_arena *arena;                                    /* records and answers live there; its cap bounds the call */
+    struct ot_arena *arena;                                    /* records live there, and what is worked with; its cap bounds the call */
+    struct ot_arena *answers;                                  /* what answers point to; NULL: arena */
     /* answered */
     struct coord_cg_record *records, *records_last, *applied; uint32_t record_count; size_t record_bytes;
     struct coord_cg_classic *classic;                          /* the group is to become this classic group, whose words are its own: records hold its tombstones, free it last */
     char text[COORD_CG_TEXT_MAX];                              /* words for an error */
-    const char *event;                                         /* what bumped the group epoch or changed the target: static words, or NULL */
+    enum coord_cg_event event;                                 /* what bumped the group epoch */
+    uint32_t moved;                                            /* partitions that were given to somebody */
     bool broken;                                               /* with NO_MEMORY: records could not be applied; load the state anew */
 };
 
@@ -152,6 +163,9 @@ struct coord_cg_member_view {
     bool classic;
     const struct coord_cg_parts *assigned, *revoking, *target;
 };
+/* What a member subscribes to and what it has, as the classic protocol would say it (ConsumerProtocolSubscription and -Assignment). */
+OT_MUST_CHECK enum ot_err coord_cg_member_blobs(const struct coord_cg *cg, struct coord_cg_call *call, struct ot_str member_id, struct ot_blob *subscription_out,
+    struct ot_blob *assignment_out);
 bool coord_cg_next_member(const struct coord_cg *cg, uint32_t *at, struct coord_cg_member_view *out);      /* at starts at 0; borrowed until the next call */
 
 #endif

@@ -156,8 +156,8 @@ enum ot_err cg_advance(struct cg_step *step, const struct coord_cg_parts *owned)
     const bool votes = !ot_str_equal(step->is_new ? ot_str_of(NULL) : step->before.assignor, draft->meta.assignor);
     if (err == OT_OK && votes) err = cg_assignors(step, &before, &after);
     if (err != OT_OK) return err;
-    if (before != after) step->call->event = "assignor changed";
-    if (names_changed || regex_changed) step->call->event = step->is_new ? "member joined" : "subscription changed";
+    if (before != after) step->call->event = COORD_CG_ASSIGNOR;
+    if (names_changed || regex_changed) step->call->event = step->is_new ? COORD_CG_JOINED : COORD_CG_SUBSCRIPTION;
     err = cg_take_epoch(step, names_changed || moved || before != after);
     if (err == OT_OK) err = cg_take_target(step);
     return err == OT_OK ? cg_reconcile(step, names_changed || regex_changed, owned) : err;
@@ -248,23 +248,23 @@ static bool wants_assignment(const struct cg_step *step, const struct ot_consume
 
 static enum ot_err answer(const struct cg_step *step, const struct ot_consumer_group_heartbeat_request *request, struct ot_consumer_group_heartbeat_response *out)
 {
-    const char *id = ot_arena_str(step->call->arena, step->draft.id);
+    const char *id = ot_arena_str(cg_answers(step->call), step->draft.id);
     ot_consumer_group_heartbeat_response_defaults(out);
     out->member_id = (struct ot_str){ id, step->draft.id.bytes, false };
     out->member_epoch = step->draft.epoch;
     out->heartbeat_interval_ms = step->call->config->heartbeat_interval_ms;
     if (id == NULL) return OT_ERR_NO_MEMORY;
-    return wants_assignment(step, request) ? answer_assignment(step->call->arena, &step->draft.assigned, out) : OT_OK;
+    return wants_assignment(step, request) ? answer_assignment(cg_answers(step->call), &step->draft.assigned, out) : OT_OK;
 }
 
 /* ---- leaving */
 
-enum ot_err cg_fence(struct coord_cg *cg, struct coord_cg_call *call, const struct cg_member *const *leavers, uint32_t count, const char *event)
+enum ot_err cg_fence(struct coord_cg *cg, struct coord_cg_call *call, const struct cg_member *const *leavers, uint32_t count, enum coord_cg_event event)
 {
     enum ot_err err = OT_OK;
     int64_t hash = 0;
     call->event = event;
-    if (cg_would_downgrade(cg, call, leavers, count)) return cg_downgrade(cg, call, leavers, count, NULL, cg->epoch, event);
+    if (cg_would_downgrade(cg, call, leavers, count)) return cg_downgrade(cg, call, leavers, count, NULL, cg->epoch, "the last member of the new protocol left");
     for (uint32_t i = 0; i < count && err == OT_OK; i++) err = cg_put_member_gone(cg, call, leavers[i]->id);
     for (uint32_t r = 0; r < cg->regexes.count && err == OT_OK; r++) {
         const struct ot_str pattern = { (const char *)cg->regexes.entries[r].key, cg->regexes.entries[r].key_bytes, false };
@@ -282,7 +282,7 @@ enum ot_err coord_cg_evict(struct coord_cg *cg, struct coord_cg_call *call, stru
 {
     const struct cg_member *member = cg_member(cg, member_id);
     if (member == NULL) return cg_error(call, OT_ERR_UNKNOWN_MEMBER_ID, "Member %.*s is not a member of group %.*s.", CG_S(member_id), CG_S(cg->id));
-    return cg_fence(cg, call, &member, 1, "member evicted");
+    return cg_fence(cg, call, &member, 1, COORD_CG_EVICTED);
 }
 
 static enum ot_err leave(struct coord_cg *cg, struct coord_cg_call *call, const struct ot_consumer_group_heartbeat_request *request,
@@ -295,7 +295,7 @@ static enum ot_err leave(struct coord_cg *cg, struct coord_cg_call *call, const 
     ot_consumer_group_heartbeat_response_defaults(out);
     out->member_id = request->member_id;
     out->member_epoch = request->member_epoch;
-    if (request->member_epoch == EPOCH_LEAVE) return cg_fence(cg, call, (const struct cg_member *const *)&member, 1, "member left");
+    if (request->member_epoch == EPOCH_LEAVE) return cg_fence(cg, call, (const struct cg_member *const *)&member, 1, COORD_CG_LEFT);
     /* a static member that will be back before its session ends: it keeps what it has */
     cg_draft_of(&step, member, member->id);
     step.draft.epoch = EPOCH_LEAVE_STATIC;

@@ -71,6 +71,7 @@ bool cg_parts_have(const struct coord_cg_parts *parts, const struct ot_uuid *top
 bool cg_parts_meet(const struct coord_cg_parts *a, const struct coord_cg_parts *b);
 bool cg_parts_within(const struct coord_cg_parts *a, const struct coord_cg_parts *b);
 void cg_parts_sort(struct coord_cg_parts *parts);              /* and each once */
+OT_MUST_CHECK enum ot_err cg_parts_union(struct ot_arena *arena, const struct coord_cg_parts *a, const struct coord_cg_parts *b, struct coord_cg_parts *out);
 /* Room for count parts in the arena; items NULL: no memory. */
 struct coord_cg_parts cg_parts_room(struct ot_arena *arena, size_t count);
 OT_MUST_CHECK enum ot_err cg_parts_copy(struct coord_cg *cg, const struct coord_cg_parts *from, struct coord_cg_parts *out);      /* own memory of the group */
@@ -89,6 +90,7 @@ void cg_names_sort(struct ot_str *names, uint32_t *count);     /* and each once 
 bool cg_names_equal(const struct ot_str *a, uint32_t a_count, const struct ot_str *b, uint32_t b_count);
 bool cg_meta_equal(const struct cg_meta *a, const struct cg_meta *b);
 enum ot_err cg_error(struct coord_cg_call *call, enum ot_err err, const char *format, ...) OT_PRINTF(3, 4);
+static inline struct ot_arena *cg_answers(const struct coord_cg_call *call) { return call->answers == NULL ? call->arena : call->answers; }
 #define CG_S(str) (int)OT_MIN((str).bytes, 100u), (str).null ? "" : (str).data
 
 /* ---- consumer_records.c: records to be written, and applied once all are there */
@@ -140,7 +142,7 @@ OT_MUST_CHECK enum ot_err cg_advance(struct cg_step *step, const struct coord_cg
 OT_MUST_CHECK enum ot_err cg_finish(struct cg_step *step, struct cg_member **member_out);
 OT_MUST_CHECK enum ot_err cg_find(struct coord_cg *cg, struct coord_cg_call *call, struct ot_str member_id, struct ot_str instance_id, struct cg_member **out);
 OT_MUST_CHECK enum ot_err cg_check_full(struct coord_cg *cg, struct coord_cg_call *call, struct ot_str member_id, struct ot_str instance_id);
-OT_MUST_CHECK enum ot_err cg_fence(struct coord_cg *cg, struct coord_cg_call *call, const struct cg_member *const *leavers, uint32_t count, const char *event);
+OT_MUST_CHECK enum ot_err cg_fence(struct coord_cg *cg, struct coord_cg_call *call, const struct cg_member *const *leavers, uint32_t count, enum coord_cg_event event);
 
 /* ---- consumer_convert.c */
 

@@ -73,3 +73,14 @@ enum ot_err cg_parts_copy(struct coord_cg *cg, const struct coord_cg_parts *from
     *out = (struct coord_cg_parts){ items, from->count };
     return OT_OK;
 }
+
+enum ot_err cg_parts_union(struct ot_arena *arena, const struct coord_cg_parts *a, const struct coord_cg_parts *b, struct coord_cg_parts *out)
+{
+    *out = cg_parts_room(arena, (size_t)a->count + b->count);
+    if (out->items == NULL) return OT_ERR_NO_MEMORY;
+    if (a->count > 0) memcpy(out->items, a->items, a->count * sizeof(*a->items));
+    if (b->count > 0) memcpy(out->items + a->count, b->items, b->count * sizeof(*b->items));
+    out->count = a->count + b->count;
+    cg_parts_sort(out);
+    return OT_OK;
+}

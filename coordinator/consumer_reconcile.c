@@ -46,17 +46,6 @@ static enum ot_err split(const struct cg_step *step, const struct ot_uuid *ids, 
     return OT_OK;
 }
 
-static enum ot_err both(struct ot_arena *arena, const struct coord_cg_parts *a, const struct coord_cg_parts *b, struct coord_cg_parts *out)
-{
-    *out = cg_parts_room(arena, (size_t)a->count + b->count);
-    if (out->items == NULL) return OT_ERR_NO_MEMORY;
-    if (a->count > 0) memcpy(out->items, a->items, a->count * sizeof(*a->items));
-    if (b->count > 0) memcpy(out->items + a->count, b->items, b->count * sizeof(*b->items));
-    out->count = a->count + b->count;
-    cg_parts_sort(out);
-    return OT_OK;
-}
-
 static bool still_owns(const struct coord_cg_parts *owned, const struct coord_cg_parts *revoking)
 {
     return owned == NULL || cg_parts_meet(owned, revoking);
@@ -85,10 +74,11 @@ static enum ot_err next_assignment(struct cg_step *step, const struct coord_cg_p
         draft->revoking = sets.revoking;
         return OT_OK;
     }
+    step->call->moved += sets.comes.count;
     draft->state = sets.held ? COORD_CG_MEMBER_UNRELEASED : COORD_CG_MEMBER_STABLE;
     draft_epoch(draft, step->assignment_epoch);
     draft->revoking = (struct coord_cg_parts){ NULL, 0 };
-    return both(step->call->arena, &sets.stays, &sets.comes, &draft->assigned);
+    return cg_parts_union(step->call->arena, &sets.stays, &sets.comes, &draft->assigned);
 }
 
 /* The subscription shrank, and there is no new target yet: what it does not want any more is taken back at once. */
@@ -106,7 +96,7 @@ static enum ot_err shrink(struct cg_step *step, const struct coord_cg_parts *own
         to->items[to->count++] = draft->assigned.items[i];
     }
     if (gone.count == 0) return OT_OK;
-    err = both(step->call->arena, &draft->revoking, &gone, &revoking);
+    err = cg_parts_union(step->call->arena, &draft->revoking, &gone, &revoking);
     if (err != OT_OK) return err;
     draft_epoch(draft, draft->epoch);
     draft->assigned = stays;

@@ -106,7 +106,7 @@ enum ot_err cg_take_regexes(struct cg_step *step, bool *changed_out, bool *moved
         bool moved = false;
         if (gone && ot_str_equal(pattern, before)) continue;
         err = resolve_into(step, pattern, &moved);
-        if (moved) step->call->event = "topics changed";
+        if (moved) step->call->event = COORD_CG_TOPICS;
         if (err == OT_ERR_INVALID_REGULAR_EXPRESSION) err = OT_OK;     /* of a record: it stands for what it stood for */
         *moved_out = *moved_out || moved;
     }

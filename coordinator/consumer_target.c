@@ -134,7 +134,7 @@ enum ot_err cg_take_epoch(struct cg_step *step, bool bump)
     const int64_t hash = topics_hash(&topics);
     topics_free(&topics);
     if (err != OT_OK || (!bump && hash == cg->metadata_hash)) return err;
-    if (!bump) step->call->event = "topics changed";
+    if (!bump) step->call->event = COORD_CG_TOPICS;
     err = cg_put_epoch(cg, step->call, ++step->epoch, hash);
     return err == OT_OK && cg->has_partition_metadata ? cg_put_partition_metadata_gone(cg, step->call) : err;
 }

@@ -8,6 +8,8 @@
 #include "base/wire/alter_partition_reassignments_request.h"
 #include "base/wire/alter_replica_log_dirs_request.h"
 #include "base/wire/api_versions_request.h"
+#include "base/wire/consumer_group_describe_request.h"
+#include "base/wire/consumer_group_heartbeat_request.h"
 #include "base/wire/create_acls_request.h"
 #include "base/wire/create_partitions_request.h"
 #include "base/wire/create_topics_request.h"
@@ -110,6 +112,8 @@ const struct rpc_api rpc_apis[] = {
     ROW(LIST_CONFIG_RESOURCES, RPC_ALONE, list_config_resources, NULL),
     ROW(DESCRIBE_TRANSACTIONS, RPC_ALONE, describe_transactions, NULL),
     ROW(LIST_TRANSACTIONS, RPC_ALONE, list_transactions, NULL),
+    ROW(CONSUMER_GROUP_HEARTBEAT, RPC_ALONE, consumer_group_heartbeat, NULL),
+    ROW(CONSUMER_GROUP_DESCRIBE, RPC_ALONE, consumer_group_describe, NULL),
     ROW(DESCRIBE_TOPIC_PARTITIONS, RPC_ALONE, describe_topic_partitions, NULL),
 };
 const uint32_t rpc_api_count = OT_ARRAY_COUNT(rpc_apis);

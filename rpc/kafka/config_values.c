@@ -1,6 +1,7 @@
 #include "rpc/kafka/config_values.h"
 
 #include "base/wire/enums.h"
+#include "broker/group_configs.h"
 #include "broker/loggers.h"
 
 static int8_t source_of(enum broker_config_source source)
@@ -97,6 +98,33 @@ bool rpc_config_values_broker(struct rpc_request *request, struct rpc_config_val
     out->topic = false;
     if (!values_begin(request, out, cap)) return false;
     broker_config_describe(broker_config_store(request->server->broker), broker_id, one, out);
+    return !out->failed;
+}
+
+static void group_row(struct rpc_config_values *out, const struct broker_group_config_value *value)
+{
+    struct rpc_config_row *row = &out->rows[out->count++];
+    *row = (struct rpc_config_row){ .name = ot_str_of(value->key), .value = kept(out, value->own ? value->own_value : value->broker_value), .text = ot_str_of(value->text),
+        .source = value->own ? OT_CONFIG_SOURCE_GROUP_CONFIG : OT_CONFIG_SOURCE_DEFAULT_CONFIG, .type = OT_CONFIG_TYPE_INT };
+    row->synonyms = rpc_alloc(out->request, 2, sizeof *row->synonyms);
+    if (row->synonyms == NULL) {
+        out->failed = true;
+        return;
+    }
+    if (value->own) row->synonyms[row->synonym_count++] = (struct rpc_config_synonym){ ot_str_of(value->key), row->value, OT_CONFIG_SOURCE_GROUP_CONFIG };
+    row->synonyms[row->synonym_count++] = (struct rpc_config_synonym){ ot_str_of(value->broker_key), kept(out, value->broker_value), OT_CONFIG_SOURCE_DEFAULT_CONFIG };
+}
+
+bool rpc_config_values_group(struct rpc_request *request, struct rpc_config_values *out, struct ot_str group)
+{
+    struct broker_group_config_value values[BROKER_GROUP_CONFIG_COUNT];
+    struct broker *broker = request->server->broker;
+    if (!values_begin(request, out, BROKER_GROUP_CONFIG_COUNT)) return false;
+    const struct broker_view *view = broker_view_take(broker);
+    broker_group_config_describe(broker_config_current(broker_config_store(broker)), view, group, values);
+    broker_view_give(view);
+    for (uint32_t i = 0; i < BROKER_GROUP_CONFIG_COUNT; i++)
+        if (wanted(out, values[i].key)) group_row(out, &values[i]);
     return !out->failed;
 }
 

@@ -1,4 +1,4 @@
-/* DescribeConfigs of topics and brokers (trap M8): value, source, synonyms if asked, type, text if asked, read-only and sensitive marks. */
+/* DescribeConfigs of topics, brokers and groups (trap M8): value, source, synonyms if asked, type, text if asked, read-only and sensitive marks. */
 #include "rpc/kafka/request.h"
 
 #include "base/wire/describe_configs_request.h"
@@ -82,9 +82,12 @@ static bool resource_answer(struct rpc_request *request, const struct ot_describ
         enough = enough && values_of_broker(request, asked->resource_name, &values, &result);
     } else if (asked->resource_type == OT_CONFIG_RESOURCE_BROKER_LOGGER && is_mine(request, asked->resource_name)) {
         enough = enough && rpc_config_values_loggers(request, &values);
+    } else if (asked->resource_type == OT_CONFIG_RESOURCE_GROUP && asked->resource_name.bytes > 0) {
+        enough = enough && rpc_config_values_group(request, &values, asked->resource_name);
     } else if (enough) {
         result.error = OT_ERR_INVALID_REQUEST;
-        (void)snprintf(result.text, TEXT_BYTES, asked->resource_type == OT_CONFIG_RESOURCE_BROKER_LOGGER ? "another broker's loggers are not told here (resource type %d)" : "configuration of resource type %d is not served", asked->resource_type);
+        (void)snprintf(result.text, TEXT_BYTES, asked->resource_type == OT_CONFIG_RESOURCE_GROUP ? "Default group resources are not allowed (resource type %d)."
+            : asked->resource_type == OT_CONFIG_RESOURCE_BROKER_LOGGER ? "another broker's loggers are not told here (resource type %d)" : "configuration of resource type %d is not served", asked->resource_type);
     }
     if (!enough) return false;
     *row = (struct ot_describe_configs_response_describe_configs_result){ .error_code = ot_err_kafka(result.error), .error_message = rpc_error_text(result.error, result.text),

@@ -56,17 +56,37 @@ static bool add_topics(struct listing *listing, const struct broker_view *view)
     return true;
 }
 
+static bool add_groups(struct listing *listing, const struct broker_view *view)
+{
+    struct ot_str after = { .null = true }, group;
+    for (; broker_view_next_config_group(view, after, &group); after = group) {
+        struct broker_view_config own;
+        if (!broker_view_next_group_config(view, group, (struct ot_str){ .null = true }, &own)) continue;      /* all was taken back */
+        const char *name = ot_arena_str(&listing->request->arena, group);
+        if (name == NULL || !add(listing, (struct ot_str){ name, group.bytes, false }, OT_CONFIG_RESOURCE_GROUP)) return false;
+    }
+    return true;
+}
+
+static int32_t count_groups(const struct broker_view *view)
+{
+    struct ot_str after = { .null = true }, group;
+    int32_t count = 0;
+    for (; broker_view_next_config_group(view, after, &group) && count < INT32_MAX / 4; after = group) count++;
+    return count;
+}
+
 static bool list(struct listing *listing, const struct broker_view *view)
 {
     const struct ot_list_config_resources_request *asked = listing->request->body;
     struct broker_view_broker broker;
     int32_t brokers = 0;
     for (int32_t after = INT32_MIN; broker_view_next_broker(view, after, &listing->request->arena, &broker); after = broker.id) brokers++;
-    listing->cap = 2 * brokers + (int32_t)OT_MIN(broker_view_topic_count(view), (int64_t)INT32_MAX / 2);
+    listing->cap = 2 * brokers + count_groups(view) + (int32_t)OT_MIN(broker_view_topic_count(view), (int64_t)INT32_MAX / 4);
     listing->rows = rpc_alloc(listing->request, (size_t)listing->cap + 1, sizeof *listing->rows);
     return listing->rows != NULL && (!wanted(asked, OT_CONFIG_RESOURCE_BROKER_LOGGER) || add_brokers(listing, view, OT_CONFIG_RESOURCE_BROKER_LOGGER))
         && (!wanted(asked, OT_CONFIG_RESOURCE_BROKER) || add_brokers(listing, view, OT_CONFIG_RESOURCE_BROKER))
-        && (!wanted(asked, OT_CONFIG_RESOURCE_TOPIC) || add_topics(listing, view));
+        && (!wanted(asked, OT_CONFIG_RESOURCE_TOPIC) || add_topics(listing, view)) && (!wanted(asked, OT_CONFIG_RESOURCE_GROUP) || add_groups(listing, view));
 }
 
 RPC_HANDLER(list_config_resources)

@@ -205,6 +205,8 @@ RPC_HANDLER(offset_delete);
 RPC_HANDLER(describe_groups);
 RPC_HANDLER(list_groups);
 RPC_HANDLER(delete_groups);
+RPC_HANDLER(consumer_group_heartbeat);
+RPC_HANDLER(consumer_group_describe);
 /* group_call.c: asks about groups. The call is filled but for what its kind wants beyond the request; false: no memory, the request was rejected. */
 bool rpc_group_init(struct rpc_request *request, struct broker_group_call *call, enum group_ask_kind kind, struct ot_str group_id);
 /* The request's own single call, answered by done. response_bytes: of the response struct, which the ask fills. */

@@ -211,6 +211,7 @@ static void a_group_that_cannot_be_taken_over_says_why(void **state)
     assert_true(strstr(d->call.text, "malformed") != NULL);
     static const uint8_t user_data[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 7};
     member.assignment = (struct ot_blob){user_data, sizeof(user_data), false};
+    o.protocols[0].name = classic.protocol_name = ot_str_of("mine");
     assert_int_equal(coord_cg_from_classic(d->cg, desk_call(d), &classic), OT_ERR_GROUP_ID_NOT_FOUND);
     assert_true(strstr(d->call.text, "custom assignor") != NULL);
     member.assignment = (struct ot_blob){NULL, 0, false};

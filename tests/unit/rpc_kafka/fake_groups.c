@@ -3,6 +3,7 @@
 
 #include "base/util.h"
 #include "broker/groups.h"
+#include "coordinator/consumer_group.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,29 @@ static struct {
     struct ot_arena arena;
     struct group_config config;
 } groups = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+
+/* one topic is known: orders, with three partitions */
+static bool orders_by_name(const struct group_catalog *catalog, struct ot_str name, struct group_catalog_topic *out)
+{
+    (void)catalog;
+    *out = (struct group_catalog_topic){ ot_str_of("orders"), { { 7 } }, 3 };
+    return ot_str_equal(name, out->name);
+}
+
+static bool orders_by_id(const struct group_catalog *catalog, const struct ot_uuid *id, struct group_catalog_topic *out)
+{
+    return orders_by_name(catalog, ot_str_of("orders"), out) && ot_uuid_equal(id, &out->id);
+}
+
+static bool orders_next(const struct group_catalog *catalog, struct ot_str after, struct group_catalog_topic *out)
+{
+    return after.null && orders_by_name(catalog, ot_str_of("orders"), out);
+}
+
+static const struct group_catalog catalog = { .version = 1, .by_name = orders_by_name, .by_id = orders_by_id, .next = orders_next };
+static const enum coord_assignor assignors[] = { COORD_ASSIGN_UNIFORM, COORD_ASSIGN_RANGE };
+static const struct consumer_group_config consumer = { .all = { .session_timeout_ms = 45000, .heartbeat_interval_ms = 5000, .size_max = 10, .regex_refresh_ms = 600000,
+    .migration = COORD_CG_UPGRADE | COORD_CG_DOWNGRADE, .assignors = assignors, .assignor_count = 2, .record_bytes_max = 1 << 20 } };
 
 static void done_here(struct ot_task *task)
 {
@@ -64,11 +88,12 @@ void broker_group(struct broker *broker, struct broker_group_call *call)
     if (groups.set == NULL) {
         groups.pool = (struct ot_mem_pool){ .name = "groups", .cap_bytes = 16u << 20 };
         groups.config = (struct group_config){ .initial_rebalance_delay_ms = 0, .session_timeout_min_ms = 6000, .session_timeout_max_ms = 1800000, .group_size_max = 100,
-            .offset_metadata_bytes_max = 4096, .offsets_retention_ms = 604800000, .offsets_check_interval_ms = 600000, .record_bytes_max = 1 << 20 };
+            .offset_metadata_bytes_max = 4096, .offsets_retention_ms = 604800000, .offsets_check_interval_ms = 600000, .record_bytes_max = 1 << 20,
+            .consumer = &consumer };
         ot_arena_init(&groups.arena, 16u << 20);
         if (group_set_new(&groups.pool, 1, &groups.set) != OT_OK) abort();
     }
-    const struct group_env env = { .now_us = ot_clock_boot_us(), .wall_ms = 1750000000000, .config = &groups.config };
+    const struct group_env env = { .now_us = ot_clock_boot_us(), .wall_ms = 1750000000000, .config = &groups.config, .catalog = &catalog };
     group_out_init(&out, &groups.arena);
     group_set_ask(groups.set, &env, &call->ask, &out);
     tell(&out);

@@ -57,8 +57,8 @@ static void the_answer_of_apiversions_0_is_this_to_the_byte(void **state)
     ask_bytes(fd, OT_API_API_VERSIONS, 0, NULL, 0);
     const uint8_t *frame = hear_frame(fd, &bytes);
     /* correlation id, error 0, count, then key, min, max */
-    static const uint8_t head[] = { 1, 2, 3, 4, 0, 0, 0, 0, 0, 53, 0, 0, 0, 0, 0, 13, 0, 1, 0, 4, 0, 18, 0, 2, 0, 1, 0, 11, 0, 3, 0, 0, 0, 13 };
-    assert_int_equal(bytes, 10 + 53 * 6);
+    static const uint8_t head[] = { 1, 2, 3, 4, 0, 0, 0, 0, 0, 55, 0, 0, 0, 0, 0, 13, 0, 1, 0, 4, 0, 18, 0, 2, 0, 1, 0, 11, 0, 3, 0, 0, 0, 13 };
+    assert_int_equal(bytes, 10 + 55 * 6);
     assert_memory_equal(frame, head, sizeof head);
     close(fd);
     door_stop();
@@ -79,6 +79,7 @@ static void ranges_are_those_of_kafka(void **state)
         { OT_API_PUSH_TELEMETRY, 0, 0 }, { OT_API_LIST_CONFIG_RESOURCES, 0, 1 }, { OT_API_DESCRIBE_TOPIC_PARTITIONS, 0, 0 },
         { OT_API_OFFSET_COMMIT, 2, 10 }, { OT_API_OFFSET_FETCH, 1, 10 }, { OT_API_JOIN_GROUP, 0, 9 }, { OT_API_HEARTBEAT, 0, 4 }, { OT_API_LEAVE_GROUP, 0, 5 },
         { OT_API_SYNC_GROUP, 0, 5 }, { OT_API_DESCRIBE_GROUPS, 0, 6 }, { OT_API_LIST_GROUPS, 0, 5 }, { OT_API_DELETE_GROUPS, 0, 3 }, { OT_API_OFFSET_DELETE, 0, 0 },
+        { OT_API_CONSUMER_GROUP_HEARTBEAT, 0, 1 }, { OT_API_CONSUMER_GROUP_DESCRIBE, 0, 1 },
         { OT_API_ADD_PARTITIONS_TO_TXN, 0, 5 }, { OT_API_ADD_OFFSETS_TO_TXN, 0, 4 }, { OT_API_END_TXN, 0, 5 }, { OT_API_WRITE_TXN_MARKERS, 1, 2 },
         { OT_API_DESCRIBE_TRANSACTIONS, 0, 0 }, { OT_API_LIST_TRANSACTIONS, 0, 2 }, { OT_API_TXN_OFFSET_COMMIT, 0, 6 } };
     (void)state;
@@ -108,11 +109,13 @@ static void produce_12_comes_with_transaction_version_2_and_minimum_0_only_from_
     for (int16_t version = 3; version <= 5; version++) {
         struct ot_api_versions_response response;
         ask_versions(fd, version, "good", "1", &response);
-        assert_int_equal(response.finalized_features.count, 1);
+        assert_int_equal(response.finalized_features.count, 2);
         assert_str(response.finalized_features.items[0].name, "transaction.version");
         assert_int_equal(response.finalized_features.items[0].max_version_level, 2);
+        assert_str(response.finalized_features.items[1].name, "group.version");
+        assert_int_equal(response.finalized_features.items[1].max_version_level, 1);
         assert_int_equal(response.finalized_features_epoch, 42);
-        assert_int_equal(response.supported_features.count, version >= 4 ? 1 : 0);
+        assert_int_equal(response.supported_features.count, version >= 4 ? 2 : 0);
         if (version >= 4) assert_int_equal(response.supported_features.items[0].min_version, 0);
     }
     close(fd);

@@ -1,0 +1,263 @@
+"""Consumer groups of the new protocol (group.protocol=consumer) with real clients: librdkafka through confluent-kafka, Kafka's Java consumer and its tools."""
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from admin import Admin
+from harness import until
+from java import TOOLS, java, need_java
+
+pytestmark = pytest.mark.timeout(240)
+FAST = {"group_consumer_heartbeat_interval_ms": 300, "group_consumer_min_heartbeat_interval_ms": 300, "group_consumer_session_timeout_ms": 3000,
+        "group_consumer_min_session_timeout_ms": 3000, "group_consumer_assignment_interval_ms": 0, "group_initial_rebalance_delay_ms": 0,
+        "group_min_session_timeout_ms": 3000}
+NEW = ["group.protocol=consumer"]
+CLASSIC = ["group.protocol=classic", "partition.assignment.strategy=cooperative-sticky", "session.timeout.ms=3000", "heartbeat.interval.ms=300"]
+SCRIPT = Path(__file__).with_name("group_member.py")
+
+
+class Member:
+    """A consumer in a process of its own: what it has, and what it read as (topic, partition, offset)."""
+
+    def __init__(self, broker, group, topic, settings):
+        self.process = subprocess.Popen([sys.executable, SCRIPT, broker.bootstrap, group, topic, *settings], stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True)
+        self.has, self.read = set(), []
+        self.thread = threading.Thread(target=self._listen, daemon=True)
+        self.thread.start()
+
+    def _listen(self):
+        for line in self.process.stdout:
+            word, *rest = line.split()
+            if word == "has":
+                self.has = {int(p) for p in rest[0].split(",")} if rest else set()
+            else:
+                self.read.append((rest[0], int(rest[1]), int(rest[2])))
+
+    def end(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        self.process.wait(30)
+        self.thread.join(10)
+        self.has = set()
+
+
+@pytest.fixture
+def members():
+    """A function that starts members; those that still run are killed at the end."""
+    made = []
+
+    def make(*args):
+        made.append(Member(*args))
+        return made[-1]
+
+    yield make
+    for one in made:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def fast(run_directory):
+    import harness
+    if harness.EXTERNAL or not harness.BINARY.exists():
+        pytest.skip("needs a server of its own")
+    broker = harness.Broker(run_directory / "consumer-groups", **FAST)
+    try:
+        yield broker.start()
+        broker.stop()
+    finally:
+        broker.kill()
+
+
+def settled(group, total):
+    """Each partition has one owner, and the loads differ by one at most."""
+    sizes = sorted(len(m.has) for m in group)
+    return sum(sizes) == total and len(set().union(*(m.has for m in group))) == total and sizes[-1] - sizes[0] <= 1
+
+
+def shows(group):
+    return lambda: f"{[(m.process.pid, sorted(m.has)) for m in group]}"
+
+
+def create(broker, topic, partitions):
+    with broker.connect() as connection:
+        Admin(connection).create(topic, partitions=partitions)
+
+
+def produce(broker, topic, count, partitions):
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for i in range(count):
+        producer.produce(topic, value=b"v%d" % i, partition=i % partitions)
+    assert producer.flush(30) == 0
+
+
+ADMINS = {}                                    # kept: a client that goes takes its futures along
+
+
+def admin_of(broker):
+    return ADMINS.setdefault(broker.bootstrap, AdminClient({"bootstrap.servers": broker.bootstrap}))
+
+
+def describe(broker, group):
+    return admin_of(broker).describe_consumer_groups([group])[group].result(20)
+
+
+def group_type(broker, group):
+    listed = admin_of(broker).list_consumer_groups().result(20).valid
+    return next(g.type.name for g in listed if g.group_id == group)
+
+
+def test_members_come_read_everything_and_go(fast, name, members):
+    create(fast, name, 6)
+    produce(fast, name, 600, 6)
+    group = [members(fast, name, name, NEW)]
+    until(lambda: settled(group, 6), 20, "one member has all")
+    group += [members(fast, name, name, NEW), members(fast, name, name, NEW)]
+    until(lambda: settled(group, 6), 20, shows(group))
+    until(lambda: len({r for m in group for r in m.read}) == 600, 30, "everything was read")
+    group.pop().end()
+    until(lambda: settled(group, 6), 20, shows(group))
+    group.pop().end(signal.SIGKILL)
+    until(lambda: settled(group, 6), 20, shows(group))
+    told = describe(fast, name)
+    assert told.state.name == "STABLE"
+    assert len(told.members) == 1 and len(told.members[0].assignment.topic_partitions) == 6
+    group.pop().end()
+    assert describe(fast, name).state.name == "EMPTY"
+    offsets = admin_of(fast).list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])[name].result(20).topic_partitions
+    assert sum(p.offset for p in offsets) == 600
+
+
+def test_a_member_that_hangs_is_put_out_and_comes_back(fast, name, members):
+    create(fast, name, 4)
+    group = [members(fast, name, name, NEW), members(fast, name, name, NEW)]
+    until(lambda: settled(group, 4), 20, shows(group))
+    group[0].process.send_signal(signal.SIGSTOP)
+    until(lambda: len(group[1].has) == 4, 20, shows(group))
+    group[0].process.send_signal(signal.SIGCONT)
+    until(lambda: settled(group, 4), 20, shows(group))
+
+
+def test_a_static_member_takes_its_place_again(fast, name, members):
+    create(fast, name, 4)
+    static = [*NEW, "group.instance.id=one"]
+    group = [members(fast, name, name, static), members(fast, name, name, NEW)]
+    until(lambda: settled(group, 4), 20, shows(group))
+    had = set(group[0].has)
+    group[0].end()                             # says that it will be back
+    group[0] = members(fast, name, name, static)
+    until(lambda: group[0].has == had, 20, shows(group))
+    assert len(group[1].has) == 2
+
+
+def test_a_regular_expression_follows_topics(fast, name, members):
+    create(fast, name + ".a", 2)
+    create(fast, name + "-other", 3)
+    group = [members(fast, name, "^" + re.escape(name) + r"\..*", NEW)]
+    until(lambda: len(group[0].has) == 2, 20, shows(group))
+    create(fast, name + ".b", 4)
+    until(lambda: len(describe(fast, name).members[0].assignment.topic_partitions) == 6, 30, "the new topic is in")
+
+
+def test_a_group_goes_to_the_new_protocol_and_back_while_it_reads(fast, name, members):
+    create(fast, name, 4)
+    produce(fast, name, 400, 4)
+    old = [members(fast, name, name, CLASSIC), members(fast, name, name, CLASSIC)]
+    until(lambda: settled(old, 4), 30, shows(old))
+    everybody = list(old)
+    assert group_type(fast, name) == "CLASSIC"
+    new = [members(fast, name, name, NEW)]
+    until(lambda: settled(old + new, 4), 30, shows(old + new))
+    assert group_type(fast, name) == "CONSUMER"
+    old.pop().end()
+    new.append(members(fast, name, name, NEW))
+    old.pop().end()
+    until(lambda: settled(new, 4), 30, shows(new))
+    produce(fast, name, 400, 4)
+    back = [members(fast, name, name, CLASSIC), members(fast, name, name, CLASSIC)]
+    until(lambda: settled(new + back, 4), 30, shows(new + back))
+    for m in new:
+        m.end()
+    until(lambda: settled(back, 4), 30, shows(back))
+    assert group_type(fast, name) == "CLASSIC"
+    everybody += new + back
+    wanted = {(name, p, o) for p in range(4) for o in range(200)}
+    until(lambda: {r for m in everybody for r in m.read} == wanted, 30, lambda: f"unread: {sorted(wanted - {r for m in everybody for r in m.read})[:20]}")
+
+
+def test_a_restart_of_the_server_loses_no_group(own_broker, name, members):
+    broker = own_broker(**FAST)
+    create(broker, name, 4)
+    group = [members(broker, name, name, NEW), members(broker, name, name, NEW)]
+    until(lambda: settled(group, 4), 20, shows(group))
+    had = [set(m.has) for m in group]
+    broker.kill()
+    broker.start()
+    produce(broker, name, 40, 4)
+    until(lambda: sum(len(m.read) for m in group) >= 40, 30, "they go on")
+    assert [m.has for m in group] == had
+
+
+def java_describe(broker, group, *more):
+    return java(TOOLS + "consumer.group.ConsumerGroupCommand", "--bootstrap-server", broker.bootstrap, "--describe", "--group", group, *more)
+
+
+def test_java_consumer_and_tool(fast, name, members):
+    need_java()
+    create(fast, name, 3)
+    produce(fast, name, 90, 3)
+    text = java(TOOLS + "consumer.ConsoleConsumer", "--bootstrap-server", fast.bootstrap, "--topic", name, "--group", name, "--from-beginning", "--max-messages", 90,
+                "--timeout-ms", 30000, "--command-property", "group.protocol=consumer")
+    assert len([line for line in text.splitlines() if line.startswith("v")]) == 90
+    group = [members(fast, name, name, NEW)]
+    until(lambda: settled(group, 3), 20, shows(group))
+    lag = java_describe(fast, name)
+    assert len(re.findall(rf"{re.escape(name)}\s+{re.escape(name)}\s+\d\s+30\s+30\s+0", lag)) == 3, lag
+    assert re.search(r"uniform\s+Stable", java_describe(fast, name, "--state")), java_describe(fast, name, "--state")
+    shown = java_describe(fast, name, "--members", "--verbose")
+    assert "1" in shown and "rdkafka" in shown, shown
+
+
+def test_commits_from_outside_and_of_another_epoch_are_refused(fast, name, members):
+    create(fast, name, 2)
+    group = [members(fast, name, name, NEW)]
+    until(lambda: settled(group, 2), 20, shows(group))
+    refused = admin_of(fast).alter_consumer_group_offsets([ConsumerGroupTopicPartitions(name, [TopicPartition(name, 0, 5)])])[name].result(20)
+    assert refused.topic_partitions[0].error.code() == KafkaError.UNKNOWN_MEMBER_ID
+    with pytest.raises(KafkaException, match="NON_EMPTY_GROUP"):
+        admin_of(fast).delete_consumer_groups([name])[name].result(20)
+    group[0].end()
+    admin_of(fast).alter_consumer_group_offsets([ConsumerGroupTopicPartitions(name, [TopicPartition(name, 0, 5)])])[name].result(20)
+    admin_of(fast).delete_consumer_groups([name])[name].result(20)
+
+
+def test_a_group_may_have_time_outs_of_its_own(own_broker, name, members):
+    broker = own_broker(**{**FAST, "group_consumer_max_session_timeout_ms": 60000})
+    need_java()
+    create(broker, name, 2)
+    configs = [TOOLS + "ConfigCommand", "--bootstrap-server", broker.bootstrap, "--entity-type", "groups", "--entity-name", name]
+    java(*configs, "--alter", "--add-config", "consumer.heartbeat.interval.ms=1000,consumer.session.timeout.ms=20000")
+    refused = java(*configs, "--alter", "--add-config", "consumer.session.timeout.ms=90000", check=False)
+    assert "within the broker's bounds [3000, 60000]" in refused, refused
+    shown = java(*configs, "--describe")
+    assert "consumer.session.timeout.ms=20000" in shown and "GROUP_CONFIG" in shown, shown
+    with broker.connect() as connection:
+        until(lambda: connection.ask("FindCoordinator", 4, {"keyType": 0, "coordinatorKeys": [name]})["coordinators"][0]["errorCode"] == 0, 20, "a coordinator")
+        body = {"groupId": name, "memberId": "m", "memberEpoch": 0, "instanceId": None, "rackId": None, "rebalanceTimeoutMs": 5000,
+                "subscribedTopicNames": [name], "subscribedTopicRegex": None, "serverAssignor": None, "topicPartitions": []}
+        answer = connection.ask("ConsumerGroupHeartbeat", 1, body)
+        assert (answer["errorCode"], answer["heartbeatIntervalMs"]) == (0, 1000)
+        assert [len(t["partitions"]) for t in answer["assignment"]["topicPartitions"]] == [2]
+    broker.kill()
+    broker.start()
+    assert "consumer.session.timeout.ms=20000" in java(*configs, "--describe")
+    java(*configs, "--alter", "--delete-config", "consumer.session.timeout.ms,consumer.heartbeat.interval.ms")
+    assert "GROUP_CONFIG" not in java(*configs, "--describe")
