@@ -30,6 +30,16 @@ void cg_release(struct coord_cg *cg, void *block)
     free(head);
 }
 
+bool cg_charge(struct coord_cg *cg, size_t bytes)
+{
+    return cg->pool == NULL || ot_mem_take(cg->pool, bytes);
+}
+
+void cg_uncharge(struct coord_cg *cg, size_t bytes)
+{
+    if (cg->pool != NULL) ot_mem_give(cg->pool, bytes);
+}
+
 enum ot_err coord_cg_new(struct ot_str group_id, struct ot_mem_pool *pool, struct coord_cg **out)
 {
     struct coord_cg start = { .pool = pool }, *cg = cg_alloc(&start, sizeof(*cg) + group_id.bytes);
@@ -51,6 +61,7 @@ enum ot_err coord_cg_new(struct ot_str group_id, struct ot_mem_pool *pool, struc
 
 static void member_free(struct coord_cg *cg, struct cg_member *member)
 {
+    cg_uncharge(cg, CG_MEMBER_MAPS_BYTES + ((size_t)member->assigned.count + member->revoking.count) * CG_PART_MAP_BYTES);
     cg_release(cg, member->meta);
     cg_release(cg, member->assigned.items);
     cg_release(cg, member->revoking.items);

@@ -3,7 +3,7 @@
 #include "coordinator/consumer_inner.h"
 #include <stdio.h>
 
-enum { EPOCH_JOIN = 0, EPOCH_LEAVE = -1, EPOCH_LEAVE_STATIC = -2 };
+enum { EPOCH_JOIN = 0, EPOCH_LEAVE = -1, EPOCH_LEAVE_STATIC = -2, SOON_MS_MIN = 200 };
 
 /* ---- what can be said without the group */
 
@@ -151,6 +151,7 @@ enum ot_err cg_advance(struct cg_step *step, const struct coord_cg_parts *owned)
         names_changed = step->is_new ? draft->meta.topic_count > 0 :
             !cg_names_equal(step->before.topics, step->before.topic_count, draft->meta.topics, draft->meta.topic_count);
         err = cg_put_member(step->cg, step->call, draft->id, &draft->meta);
+        if (err == OT_OK) err = cg_check_size(step->call);     /* before its names are looked up one by one */
     }
     if (err == OT_OK) err = cg_take_regexes(step, &regex_changed, &moved);
     const bool votes = !ot_str_equal(step->is_new ? ot_str_of(NULL) : step->before.assignor, draft->meta.assignor);
@@ -246,13 +247,21 @@ static bool wants_assignment(const struct cg_step *step, const struct ot_consume
     return request->member_epoch == EPOCH_JOIN || full || !cg_parts_equal(step->draft.old == NULL ? &nothing : &step->draft.old->assigned, &step->draft.assigned);
 }
 
+/* Who waits for others, or for the next target, is told to ask again soon: a rebalance then takes the heartbeat in which the last member hears of it and not two. */
+static int32_t next_heartbeat_ms(const struct cg_step *step)
+{
+    const int32_t usual_ms = step->call->config->heartbeat_interval_ms;
+    if (step->draft.state != COORD_CG_MEMBER_UNRELEASED && step->assignment_epoch >= step->epoch) return usual_ms;
+    return OT_MAX(OT_MIN(usual_ms, SOON_MS_MIN), usual_ms / 10);
+}
+
 static enum ot_err answer(const struct cg_step *step, const struct ot_consumer_group_heartbeat_request *request, struct ot_consumer_group_heartbeat_response *out)
 {
     const char *id = ot_arena_str(cg_answers(step->call), step->draft.id);
     ot_consumer_group_heartbeat_response_defaults(out);
     out->member_id = (struct ot_str){ id, step->draft.id.bytes, false };
     out->member_epoch = step->draft.epoch;
-    out->heartbeat_interval_ms = step->call->config->heartbeat_interval_ms;
+    out->heartbeat_interval_ms = next_heartbeat_ms(step);
     if (id == NULL) return OT_ERR_NO_MEMORY;
     return wants_assignment(step, request) ? answer_assignment(cg_answers(step->call), &step->draft.assigned, out) : OT_OK;
 }

@@ -80,6 +80,9 @@ OT_MUST_CHECK enum ot_err cg_parts_copy(struct coord_cg *cg, const struct coord_
 
 void *cg_alloc(struct coord_cg *cg, size_t bytes);             /* zeroed and counted; NULL at the cap */
 void cg_release(struct coord_cg *cg, void *block);             /* NULL is fine */
+bool cg_charge(struct coord_cg *cg, size_t bytes);             /* for what maps take; false at the cap */
+void cg_uncharge(struct coord_cg *cg, size_t bytes);
+enum { CG_MEMBER_MAPS_BYTES = 256, CG_PART_MAP_BYTES = 96 };
 struct cg_member *cg_member(const struct coord_cg *cg, struct ot_str id);      /* with meta; NULL: none */
 struct cg_member *cg_static_member(const struct coord_cg *cg, struct ot_str instance_id);
 const struct cg_member *cg_owner(const struct coord_cg *cg, const struct ot_uuid *topic_id, int32_t partition);
@@ -106,6 +109,7 @@ OT_MUST_CHECK enum ot_err cg_put_partition_metadata_gone(struct coord_cg *cg, st
 OT_MUST_CHECK enum ot_err cg_put_member_gone(struct coord_cg *cg, struct coord_cg_call *call, struct ot_str member_id);   /* its three records */
 /* The group's end. joining: the tombstones of the replaced member are written under its id too. */
 OT_MUST_CHECK enum ot_err cg_put_gone(struct coord_cg *cg, struct coord_cg_call *call);
+OT_MUST_CHECK enum ot_err cg_check_size(struct coord_cg_call *call);
 OT_MUST_CHECK enum ot_err cg_apply(struct coord_cg *cg, struct coord_cg_call *call);   /* the last thing of a call: too many bytes is refused before */
 
 /* ---- consumer_target.c: what the group subscribes to, its epoch and its target */

@@ -201,11 +201,17 @@ enum ot_err coord_cg_tombstones(struct coord_cg *cg, struct coord_cg_call *call)
     return cg_put_gone(cg, call);
 }
 
+enum ot_err cg_check_size(struct coord_cg_call *call)
+{
+    if (call->record_bytes <= call->config->record_bytes_max) return OT_OK;
+    return cg_error(call, OT_ERR_UNKNOWN_SERVER_ERROR, "The change of the group takes %zu bytes of records, more than %u.", call->record_bytes, call->config->record_bytes_max);
+}
+
 enum ot_err cg_apply(struct coord_cg *cg, struct coord_cg_call *call)
 {
     bool gone;
-    if (call->record_bytes > call->config->record_bytes_max)
-        return cg_error(call, OT_ERR_UNKNOWN_SERVER_ERROR, "The change of the group takes %zu bytes of records, more than %u.", call->record_bytes, call->config->record_bytes_max);
+    const enum ot_err size_err = cg_check_size(call);
+    if (size_err != OT_OK) return size_err;
     for (struct coord_cg_record *record = call->applied == NULL ? call->records : call->applied->next; record != NULL; record = record->next) {
         const enum ot_err err = coord_cg_replay(cg, record->key, record->value, &gone);
         if (err != OT_OK) {

@@ -57,14 +57,19 @@ static struct cg_member *member_made(struct coord_cg *cg, struct ot_str id)
 {
     struct cg_member *member = ot_map_get(&cg->members, id.data, id.bytes);
     if (member != NULL) return member;
+    if (!cg_charge(cg, CG_MEMBER_MAPS_BYTES)) return NULL;
     member = cg_alloc(cg, sizeof(*member) + id.bytes);
-    if (member == NULL) return NULL;
+    if (member == NULL) {
+        cg_uncharge(cg, CG_MEMBER_MAPS_BYTES);
+        return NULL;
+    }
     memcpy(member + 1, id.data, id.bytes);
     member->id = (struct ot_str){ (const char *)(member + 1), id.bytes, false };
     member->state = COORD_CG_MEMBER_STABLE;
     member->previous_epoch = -1;
     member->session_due_us = member->rebalance_due_us = member->join_due_us = member->sync_due_us = INT64_MAX;
     if (ot_map_put(&cg->members, id.data, id.bytes, member) == OT_OK) return member;
+    cg_uncharge(cg, CG_MEMBER_MAPS_BYTES);
     cg_release(cg, member);
     return NULL;
 }
@@ -74,6 +79,7 @@ static void member_settle(struct coord_cg *cg, struct cg_member *member)
 {
     if (member == NULL || member->meta != NULL || member->has_current || member->has_target) return;
     (void)ot_map_remove(&cg->members, member->id.data, member->id.bytes);
+    cg_uncharge(cg, CG_MEMBER_MAPS_BYTES);
     cg_release(cg, member);
 }
 
@@ -201,6 +207,7 @@ static void current_drop(struct coord_cg *cg, struct cg_member *member)
 {
     owns_no_more(cg, member, &member->assigned);
     owns_no_more(cg, member, &member->revoking);
+    cg_uncharge(cg, ((size_t)member->assigned.count + member->revoking.count) * CG_PART_MAP_BYTES);
     cg_release(cg, member->assigned.items);
     cg_release(cg, member->revoking.items);
     member->assigned = member->revoking = (struct coord_cg_parts){ NULL, 0 };
@@ -209,7 +216,7 @@ static void current_drop(struct coord_cg *cg, struct cg_member *member)
 static enum ot_err replay_current(struct coord_cg *cg, struct ot_str id, struct ot_reader *in, struct ot_arena *arena)
 {
     struct ot_consumer_group_current_member_assignment_value value;
-    struct coord_cg_parts assigned, revoking, own_assigned, own_revoking = { NULL, 0 };
+    struct coord_cg_parts assigned, revoking, own_assigned = { NULL, 0 }, own_revoking = { NULL, 0 };
     int16_t version;
     enum ot_err err = ot_wire_framed_decode(&ot_consumer_group_current_member_assignment_value_message, in, arena, &value, &version, NULL);
     if (err == OT_OK) err = current_parts(&value.assigned_partitions, value.member_epoch, arena, &assigned);
@@ -217,7 +224,10 @@ static enum ot_err replay_current(struct coord_cg *cg, struct ot_str id, struct 
     if (err != OT_OK) return err;
     struct cg_member *member = member_made(cg, id);
     if (member == NULL) return OT_ERR_NO_MEMORY;
-    if (cg_parts_copy(cg, &assigned, &own_assigned) != OT_OK || cg_parts_copy(cg, &revoking, &own_revoking) != OT_OK) {
+    const size_t map_bytes = ((size_t)assigned.count + revoking.count) * CG_PART_MAP_BYTES;
+    const bool charged = cg_charge(cg, map_bytes);
+    if (!charged || cg_parts_copy(cg, &assigned, &own_assigned) != OT_OK || cg_parts_copy(cg, &revoking, &own_revoking) != OT_OK) {
+        if (charged) cg_uncharge(cg, map_bytes);
         cg_release(cg, own_assigned.items);
         member_settle(cg, member);
         return OT_ERR_NO_MEMORY;

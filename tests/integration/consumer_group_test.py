@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from admin import Admin
 from harness import until
-from java import TOOLS, java, need_java
+from java import TOOLS, command, java, need_java
 
 pytestmark = pytest.mark.timeout(240)
 FAST = {"group_consumer_heartbeat_interval_ms": 300, "group_consumer_min_heartbeat_interval_ms": 300, "group_consumer_session_timeout_ms": 3000,
@@ -158,6 +158,7 @@ def test_a_static_member_takes_its_place_again(fast, name, members):
     assert len(group[1].has) == 2
 
 
+@pytest.mark.long
 def test_a_regular_expression_follows_topics(fast, name, members):
     create(fast, name + ".a", 2)
     create(fast, name + "-other", 3)
@@ -239,6 +240,7 @@ def test_commits_from_outside_and_of_another_epoch_are_refused(fast, name, membe
     admin_of(fast).delete_consumer_groups([name])[name].result(20)
 
 
+@pytest.mark.long
 def test_a_group_may_have_time_outs_of_its_own(own_broker, name, members):
     broker = own_broker(**{**FAST, "group_consumer_max_session_timeout_ms": 60000})
     need_java()
@@ -261,3 +263,47 @@ def test_a_group_may_have_time_outs_of_its_own(own_broker, name, members):
     assert "consumer.session.timeout.ms=20000" in java(*configs, "--describe")
     java(*configs, "--alter", "--delete-config", "consumer.session.timeout.ms,consumer.heartbeat.interval.ms")
     assert "GROUP_CONFIG" not in java(*configs, "--describe")
+
+
+class JavaMember:
+    """Kafka's console consumer as a member; it prints the partition and the offset of each record."""
+
+    def __init__(self, broker, group, topic):
+        words = command(TOOLS + "consumer.ConsoleConsumer", "--bootstrap-server", broker.bootstrap, "--topic", topic, "--group", group, "--from-beginning",
+                        "--command-property", "group.protocol=consumer", "--command-property", "auto.commit.interval.ms=200",
+                        "--formatter-property", "print.partition=true", "--formatter-property", "print.offset=true")
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.read = []
+        self.thread = threading.Thread(target=self._listen, daemon=True)
+        self.thread.start()
+
+    def _listen(self):
+        for line in self.process.stdout:
+            found = re.match(r"Partition:(\d+)\tOffset:(\d+)\t", line)
+            if found:
+                self.read.append((int(found[1]), int(found[2])))
+
+
+@pytest.mark.long
+def test_java_consumers_join_die_and_leave_beside_librdkafka(fast, name, members):
+    need_java()
+    create(fast, name, 6)
+    java_members = [JavaMember(fast, name, name), JavaMember(fast, name, name)]
+    try:
+        group = [members(fast, name, name, NEW)]
+        owners = lambda: sorted(len(m.assignment.topic_partitions) for m in describe(fast, name).members)  # noqa: E731
+        until(lambda: owners() == [2, 2, 2], 40, "three share", step_s=0.3)
+        produce(fast, name, 600, 6)
+        everything = {(p, o) for p in range(6) for o in range(100)}
+        seen = lambda: {r for m in java_members for r in m.read} | {(p, o) for m in group for _, p, o in m.read}  # noqa: E731
+        until(lambda: seen() == everything, 40, "all is read")
+        java_members[0].process.kill()
+        until(lambda: owners() == [3, 3], 40, "two share", step_s=0.3)
+        java_members[1].process.terminate()
+        until(lambda: owners() == [6], 40, "one has all", step_s=0.3)
+        produce(fast, name, 60, 6)
+        until(lambda: seen() >= {(p, o) for p in range(6) for o in range(110)}, 40, "it goes on where they were")
+    finally:
+        for m in java_members:
+            m.process.kill()
+            m.process.wait(30)

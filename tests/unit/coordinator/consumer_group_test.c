@@ -17,6 +17,7 @@ static void one_member_gets_all_and_a_second_takes_its_half(void **state)
     assert_int_equal(d->call.event, COORD_CG_JOINED);
     assert_int_equal(bot_beat(d, &bots[1]), OT_OK);            /* nothing is free yet */
     assert_int_equal(bots[1].has_count, 0);
+    assert_int_equal(d->answer.heartbeat_interval_ms, 500);    /* who waits for others is to ask again soon */
     assert_int_equal(coord_cg_state(d->cg), COORD_CG_RECONCILING);
     assert_int_equal(bot_beat(d, &bots[0]), OT_OK);            /* told to give up three */
     assert_int_equal(bots[0].has_count, 3);
@@ -27,6 +28,7 @@ static void one_member_gets_all_and_a_second_takes_its_half(void **state)
     assert_int_equal(bots[0].epoch, 3);
     assert_int_equal(bot_beat(d, &bots[1]), OT_OK);
     assert_int_equal(bots[1].has_count, 3);
+    assert_int_equal(d->answer.heartbeat_interval_ms, 5000);
     assert_int_equal(coord_cg_state(d->cg), COORD_CG_STABLE);
     assert_int_equal(bot_beat(d, &bots[0]), OT_OK);            /* a quiet heartbeat writes nothing and repeats nothing */
     assert_int_equal(d->call.record_count, 0);
