@@ -24,6 +24,7 @@ sys.path.insert(0, str(TOP / "tests" / "integration"))
 sys.path.insert(0, str(TOP / "tests" / "bench"))
 import batch  # noqa: E402
 import grpc_bench  # noqa: E402
+import groups_bench  # noqa: E402
 import harness  # noqa: E402
 import java  # noqa: E402
 from admin import Admin  # noqa: E402
@@ -323,10 +324,20 @@ AGAINST = [(r"^produce, .*(lz4|zstd)$", 1, None), (r"^produce, one record, pipel
 HIGHER_IS_BETTER = re.compile("rate$")
 
 
+def groups(side):
+    """A rebalance of 50 members of the new group protocol, and what a heartbeat costs."""
+    topic = topic_of("group")
+    with side.server.connect(timeout_s=60) as c:
+        Admin(c).create(topic, partitions=groups_bench.PARTITIONS)
+        ask = {"keyType": 0, "coordinatorKeys": [topic]}
+        until(lambda: c.ask("FindCoordinator", 4, ask)["coordinators"][0]["errorCode"] == 0, 60, "a group coordinator", step_s=0.5)
+    return groups_bench.rebalances(side, topic, cpu_s)
+
+
 def one_round(make, root, only):
     """All measurements of one side; each kind of run has a fresh directory."""
     out = {}
-    runs = [("latency", [start_empty, latency]), ("librdkafka|clients|perf-test", [start_empty, clients]),
+    runs = [("new group", [start_empty, groups]), ("latency", [start_empty, latency]), ("librdkafka|clients|perf-test", [start_empty, clients]),
             ("start|resident, empty|idle CPU, empty", [start_empty, lambda s: idle(s, "empty")]),
             (f"{MANY}", [start_empty, create_many, lambda s: idle(s, f"{MANY} partitions"), restart_many]),
             ("compact", [start_empty, compaction]),

@@ -1,4 +1,5 @@
 """Consumer groups of the new protocol (group.protocol=consumer) with real clients: librdkafka through confluent-kafka, Kafka's Java consumer and its tools."""
+import random
 import re
 import signal
 import subprocess
@@ -35,6 +36,8 @@ class Member:
 
     def _listen(self):
         for line in self.process.stdout:
+            if not line.endswith("\n"):
+                break                          # killed in the middle of it
             word, *rest = line.split()
             if word == "has":
                 self.has = {int(p) for p in rest[0].split(",")} if rest else set()
@@ -307,3 +310,31 @@ def test_java_consumers_join_die_and_leave_beside_librdkafka(fast, name, members
         for m in java_members:
             m.process.kill()
             m.process.wait(30)
+
+
+@pytest.mark.long
+def test_no_change_of_members_takes_longer_than_ten_seconds(fast, name, members):
+    """Members of both protocols come, leave, are killed and stopped in turn, at random: each time the group settles, and at the end nothing was left unread."""
+    chance = random.Random(7)
+    create(fast, name, 12)
+    group, everybody, sent = [members(fast, name, name, NEW)], [], 0
+    everybody.append(group[0])
+    until(lambda: settled(group, 12), 20, shows(group))
+    for _ in range(24):
+        what = chance.choice(["new", "new", "classic", "leave", "kill", "stop"])
+        if what in ("new", "classic") and len(group) < 6 or len(group) == 1:
+            group.append(members(fast, name, name, CLASSIC if what == "classic" else NEW))
+            everybody.append(group[-1])
+        elif what == "stop":
+            one = chance.choice(group)
+            one.process.send_signal(signal.SIGSTOP)
+            others = [m for m in group if m is not one]
+            until(lambda: settled(others, 12), 10, shows(group))
+            one.process.send_signal(signal.SIGCONT)
+        else:
+            group.pop(chance.randrange(len(group))).end(signal.SIGTERM if what == "leave" else signal.SIGKILL)
+        until(lambda: settled(group, 12), 10, shows(group))
+        produce(fast, name, 60, 12)
+        sent += 5
+    wanted = {(name, p, o) for p in range(12) for o in range(sent)}
+    until(lambda: {r for m in everybody for r in m.read} == wanted, 30, "all was read by somebody")
