@@ -32,7 +32,7 @@ static void answer(struct rpc_request *request, enum ot_err whole, const struct 
             const enum ot_err err = parts != NULL && parts->error != OT_OK ? parts->error : whole;
             to->partitions.items[j] = (partition_row){ .partition_index = topic->partitions.items[j].partition_index, .error_code = ot_err_kafka(err) };
             if (request->error == OT_OK) request->error = err;
-            parts += parts != NULL ? 1 : 0;
+            if (parts != NULL) parts++;
         }
     }
     if (enough) rpc_respond(request, &response);

@@ -21,7 +21,7 @@ struct txn_desk {
     struct coord_txn_time now;
     struct txn_desk_record records[TXN_DESK_RECORDS]; uint32_t record_count;
     struct txn_desk_mark marks[TXN_DESK_MARKS]; uint32_t mark_first, mark_count;
-    bool hold_commit, hold_marks;
+    bool hold_commit, hold_marks, forgetful;   /* forgetful: records are counted only; there is no start anew */
     int64_t next_producer_id;
     uint32_t events[4], replies;
 };
@@ -34,6 +34,9 @@ static inline struct coord_txns_config txn_desk_config(void)
 
 static inline void txn_desk_keep(struct txn_desk *desk, const struct coord_txn_out *out)
 {
+    if (desk->forgetful) {
+        return;
+    }
     OT_ASSERT(desk->record_count < TXN_DESK_RECORDS);
     struct txn_desk_record *record = &desk->records[desk->record_count++];
     *record = (struct txn_desk_record){ .key = malloc(out->key.bytes), .value = malloc(out->value.bytes + 1), .key_bytes = out->key.bytes,

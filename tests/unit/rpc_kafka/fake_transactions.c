@@ -14,6 +14,7 @@ static struct txn_desk *the_desk(void)
         desk = calloc(1, sizeof *desk);
         if (desk == NULL) abort();
         txn_desk_init(desk);
+        desk->forgetful = true;
     }
     return desk;
 }
