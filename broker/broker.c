@@ -257,6 +257,7 @@ static enum ot_err open_partitions(struct broker *broker)
     broker->has_core = err == OT_OK;
     broker_groups_init(broker);
     if (err == OT_OK) {
+        broker_txns_init(broker);
         err = broker_shards_init(broker);
     }
     if (err != OT_OK) {

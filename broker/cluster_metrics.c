@@ -53,19 +53,10 @@ static void fill(void *arg, struct ot_metrics *metrics)
     broker_view_give(view);
 }
 
-static struct ot_series *ended(struct ot_metrics *metrics, const char *outcome)
-{
-    const char *labels[] = { outcome };
-    return ot_series_get(metrics, OT_METRIC_transactions_ended_total, labels);
-}
 
 void broker_metrics_cluster_watch(struct broker *broker)
 {
     struct ot_metrics *metrics = broker->setup.metrics;
     if (metrics == NULL) return;
     ot_metrics_before_read(metrics, fill, broker);
-    broker->txns.committed = ended(metrics, "commit");
-    broker->txns.aborted = ended(metrics, "abort");
-    broker->txns.timed_out = ended(metrics, "timeout");
-    broker->txns.fenced = ended(metrics, "fence");
 }

@@ -57,6 +57,7 @@ struct broker_auto { pthread_mutex_t mutex; struct ot_map names; };    /* being 
 
 /* Of all machines together (txn.c). */
 struct broker_txn_totals { _Atomic int64_t open, late; struct ot_series *committed, *aborted, *timed_out, *fenced; };
+void broker_txns_init(struct broker *broker);          /* before the first shard */
 /* ---- groups: totals over all shards */
 struct broker_groups {
     struct ot_mem_pool own_pool, *pool;        /* own_pool: when the setup brings none */

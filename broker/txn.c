@@ -228,6 +228,21 @@ static void fetch_id(struct broker_txn *txn)
 
 /* ---- the machine's outputs */
 
+static struct ot_series *ended(struct broker *broker, const char *outcome)
+{
+    const char *labels[] = { outcome };
+    return ot_series_get(broker->setup.metrics, OT_METRIC_transactions_ended_total, labels);
+}
+
+void broker_txns_init(struct broker *broker)
+{
+    if (broker->setup.metrics == NULL) return;
+    broker->txns.committed = ended(broker, "commit");
+    broker->txns.aborted = ended(broker, "abort");
+    broker->txns.timed_out = ended(broker, "timeout");
+    broker->txns.fenced = ended(broker, "fence");
+}
+
 static void tell_totals(struct broker_txn_state *state)
 {
     struct broker_txn_totals *totals = &state->broker->txns;
