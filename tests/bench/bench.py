@@ -210,6 +210,25 @@ def clients(side):
     return out
 
 
+def transactions(side):
+    """Kafka's own producer, one transaction after the other; their number is the growth of the epoch (KIP-890), the wall time is told with it."""
+    with side.server.connect(timeout_s=60) as c:
+        Admin(c).create("txn", partitions=4)
+        at, pid, out = f"127.0.0.1:{side.server.port}", side.server.process.pid, {}
+        for what, transactional_id in (("warm", "bench-0"), ("transactions of 5 ms, 100 B records", "bench-1")):
+            tool = java.command("org.apache.kafka.tools.ProducerPerformance", "--topic", "txn", "--num-records", 20000 if what == "warm" else 60000,
+                                "--record-size", 100, "--throughput", 5000, "--transactional-id", transactional_id, "--transaction-duration-ms", 5,
+                                "--producer-props", f"bootstrap.servers={at}", heap=("-Xmx512m",))
+            begin, begin_s = cpu_s(pid), time.monotonic()
+            subprocess.run([str(w) for w in tool], stdout=subprocess.DEVNULL, check=True, timeout=600)
+            used, wall_s = cpu_s(pid) - begin, time.monotonic() - begin_s
+            count = c.ask("DescribeTransactions", 0, {"transactionalIds": [transactional_id]})["transactionStates"][0]["producerEpoch"]
+            if what != "warm":
+                out[what] = (used / count * 1000, "CPU s/1000")
+                out["transactions, one after the other, rate"] = (count / wall_s, "1/s")
+    return out
+
+
 # what is compacted: name -> gigabytes, records a batch, record bytes, distinct batches, codec
 COMPACT = {"1 KB records": (1.0, 1000, 1000, 100, "none"), "100 B records": (0.5, 8000, 100, 20, "none"), "1 KB records, lz4": (1.0, 1000, 1000, 100, "lz4")}
 
@@ -320,7 +339,7 @@ TARGETS = {"start, empty": 50, f"start with {MANY} partitions after kill -9": 1,
            "resident, empty": 64, f"resident, {MANY} partitions": 64 + MANY * 4 / 1024, "idle CPU, empty": 1,
            f"idle CPU, {MANY} partitions": 5}
 AGAINST = [(r"^produce, .*(lz4|zstd)$", 1, None), (r"^produce, one record, pipelined$", 12, None), (r"^produce, one record, ping-pong$", None, 1.5),
-           (r"^compact, .*(records|lz4)$", 5, None), (r"^produce, .* (KB|B)$", 8, 1.5), (r"^fetch, 1 MiB$", 2, 1.3)]
+           (r"^compact, .*(records|lz4)$", 5, None), (r"^transactions of", 5, None), (r"^produce, .* (KB|B)$", 8, 1.5), (r"^fetch, 1 MiB$", 2, 1.3)]
 HIGHER_IS_BETTER = re.compile("rate$")
 
 
@@ -340,7 +359,7 @@ def one_round(make, root, only):
     runs = [("new group", [start_empty, groups]), ("latency", [start_empty, latency]), ("librdkafka|clients|perf-test", [start_empty, clients]),
             ("start|resident, empty|idle CPU, empty", [start_empty, lambda s: idle(s, "empty")]),
             (f"{MANY}", [start_empty, create_many, lambda s: idle(s, f"{MANY} partitions"), restart_many]),
-            ("compact", [start_empty, compaction]),
+            ("compact", [start_empty, compaction]), ("transactions", [start_empty, transactions]),
             ("produce|fetch", [start_empty, produce_and_fetch])]
     for words, steps in runs:
         if only and not re.search(only, words) and not re.search(words, only):
