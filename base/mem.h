@@ -14,7 +14,7 @@
     X(producers,             50,   1 << 20, INT64_C(2) << 30, "idempotent and transactional producer state") \
     X(metadata,              80,   4 << 20, INT64_C(4) << 30, "pages of the metadata image and its history") \
     X(cleaning,              60,   1 << 20, INT64_C(8) << 30, "keys of partitions that are being compacted") \
-    X(groups,                50,   1 << 20, INT64_C(2) << 30, "consumer groups and their offsets") \
+    X(groups,                50,   1 << 20, INT64_C(2) << 30, "consumer groups and their offsets, transactional ids") \
     X(sessions,              30,   1 << 20, INT64_C(1) << 30, "fetch sessions") \
     X(rest,                  30,   2 << 20, INT64_C(1) << 28, "bodies of the REST API") \
     X(metrics,               20,   1 << 20, INT64_C(1) << 28, "metric series and their history") \

@@ -5,6 +5,7 @@
 #include "broker/room.h"
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "broker/features.h"
 #include "broker/transactions.h"
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include <string.h>
 
 enum { APPEND_RECORDS = 64, WAIT_US = 100000 };
-#define BYTES_MAX (256u << 20)                         /* of one shard */
+#define BYTES_MAX (64u << 20)                          /* of one shard, where no pool says more or less */
 
 struct broker_txn_state {
     struct broker *broker;
@@ -22,6 +23,7 @@ struct broker_txn_state {
     struct ot_timer timer;
     uint32_t refs;                                     /* 1, and one for each marking under way */
     struct coord_txn_counts told;                      /* of the counts, to the totals */
+    uint64_t charged_bytes;                            /* to the pool that all groups and transactions share */
     bool draining;
 };
 
@@ -61,6 +63,9 @@ static void configure(struct broker_txn_state *state)
     struct coord_txns_config config = config_of(state->broker);
     const uint32_t batch_max = broker_shard_batch_max(state->shard);
     if (batch_max > 4096) config.record_bytes_max = batch_max - 2048;      /* a key, overheads */
+    const struct ot_mem_pool *pool = state->broker->setup.groups_pool;
+    const uint64_t used = pool == NULL ? 0 : ot_mem_used_bytes(pool);
+    if (pool != NULL) config.bytes_max = state->charged_bytes + (pool->cap_bytes > used ? pool->cap_bytes - used : 0);
     coord_txns_configure(state->txns, &config);
 }
 
@@ -258,6 +263,12 @@ static void tell_totals(struct broker_txn_state *state)
         ot_series_add(totals->fenced, now.fenced - before->fenced);
     }
     state->told = now;
+    struct ot_mem_pool *pool = state->broker->setup.groups_pool;
+    const uint64_t bytes = state->txns == NULL ? 0 : coord_txns_bytes(state->txns);
+    if (pool == NULL) return;
+    if (bytes > state->charged_bytes) ot_mem_force(pool, bytes - state->charged_bytes);
+    else ot_mem_give(pool, state->charged_bytes - bytes);
+    state->charged_bytes = bytes;
 }
 
 static void arm(struct broker_txn_state *state)
