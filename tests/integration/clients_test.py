@@ -256,3 +256,24 @@ def test_kafkajs_without_a_version_setting(broker, name, codec):
     assert {o["partition"]: (o["low"], o["high"]) for o in got["offsets"]} == {0: ("0", "25"), 1: ("0", "25")}
     assert {o["partition"]: o["offset"] for o in got["byTime"]} == {0: "0", 1: "0"}
     assert {o["partition"]: o["low"] for o in got["after"]} == {0: "1", 1: "0"}
+
+
+# ---- Go
+
+@pytest.fixture(scope="module")
+def go_client():
+    """franz-go's program, built once; a skip where there is no Go, or none of its modules."""
+    if not shutil.which("go"):
+        pytest.skip("no go")
+    source, target = TOP / "tests/interop/go", TOP / "build" / "go" / "interop"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(["go", "build", "-o", str(target), "."], cwd=source, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+    assert done.returncode == 0, done.stdout.decode()
+    return target
+
+
+@pytest.mark.parametrize("part", ["codecs", "group", "transactions"])
+@pytest.mark.timeout(420)
+def test_franz_go(broker, name, go_client, part):
+    done = subprocess.run([str(go_client), broker.bootstrap, name, part], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=110)
+    assert done.returncode == 0 and done.stdout.decode().endswith("ok\n"), done.stdout.decode()
