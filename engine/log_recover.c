@@ -637,8 +637,16 @@ enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how,
     if (err != OT_OK) return err;
     set_offsets(log, how);
     int64_t end = atomic_load(&log->log_end_offset);
-    if (how->recovery_point > end)         /* all below it was synced and never taken back: the disk or somebody took it */
+    if (how->recovery_point > end) {       /* all below it was synced and never taken back: the disk or somebody took it */
         ot_log(OT_LOG_ERROR, "log", "synced_records_gone", "dir=%s end=%" PRId64 " synced_end=%" PRId64, log->dir_path, end, how->recovery_point);
+        /* else what is appended now counts as synced after a crash, and its torn end as a failing disk */
+        if ((err = eng_store_recovery_lower(log->store, log->store_dir, log->name, end)) == OT_ERR_NO_SPACE) {
+            eng_log_give_up(log, err, "lowering the recovery point");
+            atomic_store(&log->full_at_open, true);
+        } else if (err != OT_OK) {
+            return err;
+        }
+    }
     /* a folder that was found may be one that a killed process made and never synced: only a clean close vouches for its name */
     log->dir_unsynced = !how->clean || log->segment_count == 0;
     if (log->metadata_missing && log->segment_count > 0 && (err = eng_partition_metadata_write(log->io, log->dir_path, &log->topic_id, false)) == OT_OK)

@@ -22,6 +22,8 @@ struct engine_world {
     uint32_t ids;
     int32_t epoch;
     struct sim_faults faults;
+    bool anew;                         /* the last open found a folder of nobody and set it aside */
+    int64_t flushed_at_open;
     bool unsure;                       /* a call failed since the last check: what it did is open */
     int64_t unsure_end, unsure_start;
 };
@@ -35,7 +37,7 @@ static void checkpoint_row(void *arg, const struct eng_checkpoint_row *row)
 
 static bool open_log(struct engine_world *w, bool clean)
 {
-    bool anew = false;
+    w->anew = false;
     struct eng_store_config config = { .dirs = dirs, .dir_count = 1, .files_max = 4, .maps_max = 2, .append_mapped_bytes_max = 1u << 20 };
     struct eng_log_open how = { .dir_path = DIR_PATH, .clean = clean, .wall_ms = sim_sched_wall_ms(w->world->sched) };
     struct eng_recovery recovery;
@@ -52,11 +54,11 @@ static bool open_log(struct engine_world *w, bool clean)
     how.log_start_offset = log_start;
     enum ot_err err = eng_log_open(w->store, &how, &w->log, &recovery);
     if (err == OT_ERR_MISMATCH && recovery_point == 0 && log_start == 0) {     /* nothing was ever synced, not even whose folder it is: set aside, as a broker does */
-        anew = true;
+        w->anew = true;
         err = eng_store_set_aside(w->store, 0, "cut", 0);
         if (err == OT_OK) err = eng_log_open(w->store, &how, &w->log, &recovery);
     }
-    SIM_CHECK(w->world, err != OT_OK || anew || w->unsure || !recovery.epochs_rebuilt, "the leader epochs were not on the disk before their records were");
+    SIM_CHECK(w->world, err != OT_OK || w->anew || w->unsure || !recovery.epochs_rebuilt, "the leader epochs were not on the disk before their records were");
     return err == OT_OK;
 }
 
@@ -143,6 +145,7 @@ static void take_over(struct engine_world *w)
 {
     w->end = eng_log_end_offset(w->log);
     w->flushed = eng_log_flushed_end(w->log);  /* what a recovery read need not be on the platter */
+    w->flushed_at_open = w->flushed;
     w->start = eng_log_start_offset(w->log);
     while (w->count > 0 && w->kept[w->count - 1].last >= w->end) w->count--;
     uint32_t gone = 0;
@@ -171,6 +174,7 @@ static void reopen(struct engine_world *w, int how)
     SIM_CHECK(world, open_log(w, clean && how == 0), "the log does not open");
     int64_t end = eng_log_end_offset(w->log), start = eng_log_start_offset(w->log), least = how == 2 ? w->flushed : w->end;
     if (w->unsure) least = OT_MIN(least, w->unsure_end);
+    if (w->anew && w->flushed == w->flushed_at_open) least = 0;        /* it began at an offset, and nothing was synced since */
     SIM_CHECK(world, end >= least, "the log ends at %lld, at least %lld was promised (crash kind %d)", (long long)end, (long long)least, how);
     SIM_CHECK(world, start <= end, "the log starts at %lld and ends at %lld", (long long)start, (long long)end);
     check_content(w);

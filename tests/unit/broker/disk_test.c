@@ -38,14 +38,31 @@ static enum ot_err delete_below(struct core_fixture *f, int64_t offset)
     return ask.part.error;
 }
 
-static int64_t start_on_disk(struct core_fixture *f)
+static int64_t row_on_disk(struct core_fixture *f, const char *file)
 {
     char *data = NULL;
     long long offset = -1;
-    if (ot_io_read_file(sim_disk_io(f->disk), "/sim/a/log-start-offset-checkpoint", 4096, &data, NULL) != OT_OK) return -1;
+    if (ot_io_read_file(sim_disk_io(f->disk), file, 4096, &data, NULL) != OT_OK) return -1;
     (void)sscanf(data, "0\n1\nt 0 %lld", &offset);
     free(data);
     return offset;
+}
+
+static int64_t start_on_disk(struct core_fixture *f) { return row_on_disk(f, "/sim/a/log-start-offset-checkpoint"); }
+
+/* What is appended from now on is not synced, and its torn end after a crash is no failing disk. */
+static void a_log_that_lost_its_end_lowers_its_recovery_point_at_once(void **state)
+{
+    struct core_fixture *f = *state;
+    open_one(f, 1);
+    for (int i = 0; i < 3; i++) assert_int_equal(put(f, 0), OT_OK);
+    fixture_stop(f);
+    assert_int_equal(row_on_disk(f, "/sim/a/recovery-point-offset-checkpoint"), 3);
+    assert_int_equal(sim_disk_io(f->disk)->ops->unlink(sim_disk_io(f->disk), LOG_FILE), OT_OK);
+    fixture_start(f);
+    open_one(f, 2);
+    assert_int_equal(eng_log_end_offset(fixture_partition(f, 0)->log), 0);
+    assert_int_equal(row_on_disk(f, "/sim/a/recovery-point-offset-checkpoint"), 0);
 }
 
 static void deleted_records_are_not_confirmed_before_their_checkpoint_is_on_disk(void **state)
@@ -512,6 +529,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
         TEST(deleted_records_are_not_confirmed_before_their_checkpoint_is_on_disk),
+        TEST(a_log_that_lost_its_end_lowers_its_recovery_point_at_once),
         TEST(deleted_records_find_room_in_the_reserve),
         TEST(a_directory_whose_log_did_not_close_whole_is_not_called_clean),
         TEST(a_log_opened_on_a_full_disk_takes_records_again_when_there_is_room),
