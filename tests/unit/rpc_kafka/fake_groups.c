@@ -104,9 +104,20 @@ void broker_group(struct broker *broker, struct broker_group_call *call)
     pthread_mutex_unlock(&groups.mutex);
 }
 
+static void none_here(struct ot_task *task)
+{
+    struct broker_group_calls *all = OT_CONTAINER(task, struct broker_group_calls, call.task);
+    all->call.done(&all->call);
+}
+
 void broker_group_all(struct broker *broker, struct broker_group_calls *calls)
 {
     calls->at = 0;
+    if (calls->count == 0) {
+        calls->call.task.run = none_here;
+        ot_exec_post(calls->call.home, &calls->call.task);
+        return;
+    }
     for (uint32_t i = 0; i < calls->count; i++) {
         calls->items[i].all = calls;
         calls->items[i].call.home = calls->call.home;
