@@ -100,7 +100,7 @@ enum ot_err eng_log_open(struct eng_store *store, const struct eng_log_open *how
     log->topic_id = how->topic_id;
     log->config = how->config;
     log->latest_epoch = -1;
-    log->snapshot_at = -1;
+    log->snapshot_at = log->undeleted_base = -1;
     pthread_mutex_init(&log->lock, NULL);
     pthread_mutex_init(&log->writer_lock, NULL);
     pthread_cond_init(&log->swapped, NULL);

@@ -46,6 +46,7 @@ struct eng_log {
     int32_t latest_epoch;
     int64_t snapshot_at;                   /* a producer snapshot of this offset is on disk; -1 */
     uint32_t appends_since_flush;          /* for ENG_APPEND_AUTO; under lock */
+    int64_t undeleted_base;                /* of the segment that retention could not unlink, -1 none: its own */
 };
 
 static inline struct eng_segment *eng_log_active(struct eng_log *log)

@@ -79,9 +79,20 @@ static enum ot_err delete_front(struct eng_log *log, const struct front *front, 
     if (!take_front(log, front)) return OT_ERR_CANCELLED;
     enum ot_err err = eng_log_unlink_segment(log, front->seg);
     front->seg->unlinked = err == OT_OK;
+    if (err != OT_OK) log->undeleted_base = front->seg->base_offset;
     eng_segment_unref(front->seg);         /* the list's */
     out->segments++;
     out->bytes += front->bytes;
+    return err;
+}
+
+/* What could not be unlinked goes before anything behind it does: a start that found it, and a hole behind it, would cut the log there. */
+static enum ot_err unlink_left_over(struct eng_log *log)
+{
+    struct eng_segment gone = { .base_offset = log->undeleted_base };
+    if (gone.base_offset < 0) return OT_OK;
+    enum ot_err err = eng_log_unlink_segment(log, &gone);
+    if (err == OT_OK) log->undeleted_base = -1;
     return err;
 }
 
@@ -104,6 +115,7 @@ enum ot_err eng_log_retain(struct eng_log *log, int64_t limit_offset, int64_t wa
     bool go = true;
     *out = (struct eng_retained){ .log_start_offset = eng_log_start_offset(log) };
     if (atomic_load(&log->closed)) return OT_ERR_CLOSED;
+    err = unlink_left_over(log);
     while (go && err == OT_OK) {
         struct front front = look_front(log);
         if (front.seg == NULL) break;

@@ -172,6 +172,10 @@ static void reopen(struct engine_world *w, int how)
     else sim_disk_crash_process(world->disk);
     world->totals.crashes += how != 0;
     SIM_CHECK(world, open_log(w, clean && how == 0), "the log does not open");
+    if (w->unsure) {                           /* as a broker does before it serves what came up: else the next crash may bring up another state of what was under way */
+        int64_t flushed;
+        SIM_CHECK(world, eng_log_flush(w->log, &flushed) == OT_OK, "what came up cannot be flushed");
+    }
     int64_t end = eng_log_end_offset(w->log), start = eng_log_start_offset(w->log), least = how == 2 ? w->flushed : w->end;
     if (w->unsure) least = OT_MIN(least, w->unsure_end);
     if (w->anew && w->flushed == w->flushed_at_open) least = 0;        /* it began at an offset, and nothing was synced since */

@@ -188,46 +188,44 @@ static bool try_open(struct sim_world *world)
     return good;
 }
 
-struct sizes { struct ot_io *io; const char *dir_path; uint64_t bytes; };
+#define SEGMENTS_MAX 64
+struct sizes { bool known; char dir_path[256]; uint32_t dir, count; struct eng_segment_info segments[SEGMENTS_MAX]; };
 
-static void add_size(void *arg, const struct ot_io_entry *entry)
+static void note_sizes(struct sim_world *world, int index, struct sizes *sizes)
 {
-    struct sizes *sizes = arg;
-    struct ot_io_stat stat;
-    char path[700];
-    size_t bytes = strlen(entry->name);
-    if (bytes != 24 || strcmp(entry->name + 20, ".log") != 0) return;
-    snprintf(path, sizeof(path), "%s/%s", sizes->dir_path, entry->name);
-    if (sizes->io->ops->stat(sizes->io, path, &stat) == OT_OK) sizes->bytes += stat.bytes;
+    struct broker_partition *partition = broker_partition_find(broker_of_core(world->core), ot_str_of("sim"), index);
+    sizes->known = partition != NULL && partition->log != NULL && atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && !eng_log_read_only(partition->log);
+    if (sizes->known) {
+        snprintf(sizes->dir_path, sizeof(sizes->dir_path), "%s", eng_log_dir_path(partition->log));
+        sizes->dir = partition->store_dir;
+        sizes->count = eng_log_segments(partition->log, sizes->segments, SEGMENTS_MAX);
+        sizes->known = sizes->count <= SEGMENTS_MAX;
+    }
+    broker_partition_put(partition);
 }
 
 /* After a clean stop a file is as long as what is in it: Kafka's tools read them to their ends. */
-static void check_sizes(struct sim_world *world, int index, const char *dir_path, uint64_t log_bytes)
+static void check_sizes(struct sim_world *world, int index, const struct sizes *sizes)
 {
-    struct sizes sizes = { .io = sim_disk_io(world->disk), .dir_path = dir_path };
+    struct ot_io *io = sim_disk_io(world->disk);
     struct sim_faults none = { 0 };
     sim_disk_faults(world->disk, &none);       /* the stop is over */
-    if (sizes.io->ops->list(sizes.io, dir_path, add_size, &sizes) != OT_OK) return;
-    SIM_CHECK(world, sizes.bytes == log_bytes, "partition %d: its files have %llu bytes after a clean stop, its log %llu", index, (unsigned long long)sizes.bytes, (unsigned long long)log_bytes);
+    for (uint32_t i = 0; i < sizes->count; i++) {
+        struct ot_io_stat stat;
+        char path[400];
+        snprintf(path, sizeof(path), "%s/%020lld.log", sizes->dir_path, (long long)sizes->segments[i].base_offset);
+        if (io->ops->stat(io, path, &stat) != OT_OK) continue;
+        SIM_CHECK(world, stat.bytes == sizes->segments[i].log_bytes, "partition %d: after a clean stop %s has %llu bytes, the log %llu", index, path, (unsigned long long)stat.bytes,
+            (unsigned long long)sizes->segments[i].log_bytes);
+    }
 }
 
 /* flushed: a clean stop, whose marker is left in the directories whose logs closed whole. */
 static void let_go(struct sim_world *world, bool flushed)
 {
-    uint64_t unclean = 0, log_bytes[SIM_PARTITIONS] = { 0 };
-    char paths[SIM_PARTITIONS][256];
-    uint32_t dir_of[SIM_PARTITIONS] = { 0 };
-    bool known[SIM_PARTITIONS] = { false };
-    for (int i = 0; flushed && i < SIM_PARTITIONS; i++) {
-        struct broker_partition *partition = broker_partition_find(broker_of_core(world->core), ot_str_of("sim"), i);
-        known[i] = partition != NULL && partition->log != NULL && atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && !eng_log_read_only(partition->log);
-        if (known[i]) {
-            snprintf(paths[i], sizeof(paths[i]), "%s", eng_log_dir_path(partition->log));
-            log_bytes[i] = eng_log_size_bytes(partition->log);
-            dir_of[i] = partition->store_dir;
-        }
-        broker_partition_put(partition);
-    }
+    uint64_t unclean = 0;
+    struct sizes sizes[SIM_PARTITIONS] = { { 0 } };
+    for (int i = 0; flushed && i < SIM_PARTITIONS; i++) note_sizes(world, i, &sizes[i]);
     if (world->core != NULL) {
         atomic_store(&world->core->stopping, true);
         sim_world_drain(world);
@@ -240,7 +238,7 @@ static void let_go(struct sim_world *world, bool flushed)
     for (uint32_t dir = 0; flushed && dir < 2; dir++)
         if (!eng_store_dir_offline(world->store, dir) && (unclean >> dir & 1) == 0) ot_ignore(eng_store_leave_clean(world->store, dir, 1), "no marker: the next start scans");
     for (int i = 0; i < SIM_PARTITIONS; i++)
-        if (known[i] && !eng_store_dir_offline(world->store, dir_of[i]) && (unclean >> dir_of[i] & 1) == 0) check_sizes(world, i, paths[i], log_bytes[i]);
+        if (sizes[i].known && !eng_store_dir_offline(world->store, sizes[i].dir) && (unclean >> sizes[i].dir & 1) == 0) check_sizes(world, i, &sizes[i]);
     eng_store_close(world->store);
     world->core = NULL;
     world->store = NULL;

@@ -48,6 +48,31 @@ static void by_size_whole_segments_go_from_the_front(void **state)
     fx_close(fx);
 }
 
+/* A hole behind a segment that was left would make the next start cut everything behind it. */
+static void what_could_not_be_unlinked_goes_before_anything_behind_it(void **state)
+{
+    struct fx *fx = *state;
+    struct eng_retained retained;
+    fx_open(fx, 0, false);
+    for (int i = 0; i < 20; i++) fx_append(fx, 1, 1000);                    /* two to a segment */
+    fx->config.retention_bytes = 0;
+    eng_log_configure(fx->log, &fx->config);
+    ot_io_fault_at(&fx->fault, OT_IO_CALL_UNLINK, 1, OT_ERR_IO);
+    fx->fault.sticky = true;
+    for (int i = 0; i < 3; i++) assert_int_equal(eng_log_retain(fx->log, 20, FX_NOW, &retained), OT_ERR_IO);
+    assert_int_equal(eng_log_start_offset(fx->log), 2);
+    assert_true(fx_file_bytes(fx, 0, ".log") > 0);
+    assert_true(fx_file_bytes(fx, 2, ".log") > 0);
+    ot_io_fault_at(&fx->fault, OT_IO_CALL_UNLINK, 0, OT_OK);
+    assert_int_equal(retain(fx, 20, FX_NOW).log_start_offset, 18);
+    for (int64_t base = 0; base < 18; base += 2) assert_int_equal(fx_file_bytes(fx, base, ".log"), -1);
+    fx_crash(fx);
+    fx->generation++;
+    fx_open(fx, 0, false);
+    assert_int_equal(eng_log_end_offset(fx->log), 20);
+    fx_close(fx);
+}
+
 static void nothing_above_the_high_watermark_goes(void **state)
 {
     struct fx *fx = *state;
@@ -209,6 +234,7 @@ static void readers_writer_and_retention_do_not_disturb_each_other(void **state)
 
 TEST_MAIN(
     LOG_TEST(by_size_whole_segments_go_from_the_front),
+    LOG_TEST(what_could_not_be_unlinked_goes_before_anything_behind_it),
     LOG_TEST(nothing_above_the_high_watermark_goes),
     LOG_TEST(by_time_the_earlier_of_record_and_append_counts),
     LOG_TEST(the_append_time_survives_a_restart_in_the_mtime),
