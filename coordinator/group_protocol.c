@@ -4,6 +4,8 @@
 #include "base/wire/consumer_protocol_subscription.h"
 #include "base/wire/frame.h"
 
+#include <string.h>
+
 enum { ARENA_BYTES = 4 << 20, COMPARE_MAX = 4000000 };
 
 /* Version in front; a newer one is read as the newest known, as Kafka's consumers do. */
@@ -49,6 +51,7 @@ bool group_subscription_equal(struct ot_blob a, struct ot_blob b)
 {
     struct ot_consumer_protocol_subscription left, right;
     struct ot_arena arena;
+    if (a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, a.bytes) == 0)) return true;
     ot_arena_init(&arena, ARENA_BYTES);
     bool equal = read_subscription(a, &arena, &left) && read_subscription(b, &arena, &right) && left.topics.count == right.topics.count
         && (int64_t)left.topics.count * right.topics.count <= COMPARE_MAX;
