@@ -8,6 +8,7 @@
 #define PARTITION TOPIC "/partitions/{partition}"
 #define FETCH_FORM "as,key_as,value_as,value_limit_bytes"
 
+#define GROUP "/v1/groups/{group}"
 static const struct rest_route routes[] = {
     { REST_GET, "/v1", "getIndex", rest_index_get, 0, NULL, "what is served here" },
     { REST_GET, "/v1/version", "getVersion", rest_version_get, REST_LOCAL, NULL, "build and protocol versions" },
@@ -57,6 +58,21 @@ static const struct rest_route routes[] = {
     { REST_POST, TOPIC "/records", "produce", rest_produce_topic, REST_WRITE | REST_RECORD_BODY, "key,partition,acks", "append records" },
     { REST_GET, "/v1/partitions", "listAllPartitions", rest_all_partitions, REST_LIST | REST_META, "state,topic,broker", "partitions of all topics" },
     { REST_GET, "/v1/producers", "listProducers", rest_producers_list, REST_LIST, "topic", "idempotent producers across partitions" },
+    { REST_GET, "/v1/groups", "listGroups", rest_groups_list, REST_LIST, "state,type,prefix", "groups of consumers" },
+    { REST_GET, GROUP, "getGroup", rest_group_get, 0, NULL, "one group with its members and its lag" },
+    { REST_GET, GROUP "/members", "listGroupMembers", rest_group_members, REST_LIST, NULL, "its members" },
+    { REST_GET, GROUP "/owners", "getGroupOwners", rest_group_owners, 0, NULL, "which member has which partition" },
+    { REST_GET, GROUP "/timeline", "getGroupTimeline", rest_group_timeline, 0, NULL, "its last rebalances, and who caused them" },
+    { REST_POST, GROUP "/offsets/reset", "resetGroupOffsets", rest_group_reset, REST_WRITE | REST_JSON_BODY, NULL, "set offsets by a strategy, with a preview" },
+    { REST_PUT, GROUP "/offsets", "putGroupOffsets", rest_group_offsets_put, REST_WRITE | REST_JSON_BODY, NULL, "set several committed offsets" },
+    { REST_GET, GROUP "/offsets", "listGroupOffsets", rest_group_offsets, REST_LIST, NULL, "its committed offsets" },
+    { REST_GET, GROUP "/lag", "getGroupLag", rest_group_lag, 0, NULL, "how far it is behind" },
+    { REST_PUT, GROUP "/offsets/{topic}/{partition}", "putGroupOffset", rest_group_offset_put, REST_WRITE | REST_JSON_BODY, NULL, "set one committed offset" },
+    { REST_GET, GROUP "/offsets/{topic}/{partition}", "getGroupOffset", rest_group_offset_get, 0, NULL, "one committed offset" },
+    { REST_DELETE, GROUP "/offsets/{topic}/{partition}", "deleteGroupOffset", rest_group_offset_delete, REST_WRITE, NULL, "drop one committed offset" },
+    { REST_DELETE, GROUP "/offsets/{topic}", "deleteGroupOffsets", rest_group_offsets_delete, REST_WRITE, NULL, "drop those of a topic" },
+    { REST_DELETE, GROUP "/members/{member}", "evictGroupMember", rest_group_evict, REST_WRITE, NULL, "take a member out" },
+    { REST_DELETE, GROUP, "deleteGroup", rest_group_delete, REST_WRITE | REST_DRY, NULL, "delete it with its offsets" },
     { REST_GET, "/v1/transactions", "listTransactions", rest_transactions_list, REST_LIST, "state,longer_than_ms,producer_id,prefix", "transactional producers and what they have open" },
     { REST_GET, "/v1/transactions/{transaction}", "getTransaction", rest_transaction_get, 0, NULL, "one transactional id with its partitions" },
     { REST_POST, "/v1/transactions/{transaction}/abort", "abortTransaction", rest_transaction_abort, REST_WRITE | REST_DRY, NULL, "fence the producer and abort what hangs" },

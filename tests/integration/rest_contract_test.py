@@ -18,7 +18,7 @@ FILE = Path(__file__).resolve().parents[2] / "openapi" / "ottla.yaml"
 CONTRACT = yaml.safe_load(FILE.read_text())
 JSON = "application/json"
 AT_TIMES = {"Link", "Idempotency-Replayed", "Ottla-Next-Offset", "Ottla-High-Watermark", "Ottla-Continue-Token"}
-FIRST, LAST = ["createTopic", "produce", "produceToPartition", "verifyLogs"], ["deleteTopicConfig", "deleteTopic"]
+FIRST, LAST = ["createTopic", "produce", "produceToPartition", "verifyLogs"], ["deleteGroup", "deleteTopicConfig", "deleteTopic"]
 
 
 def operations():
@@ -136,6 +136,15 @@ def open_transaction(broker):
                                         "v3AndBelowProducerEpoch": made["producerEpoch"], "v3AndBelowTopics": [{"name": "orders", "partitions": [0]}]})
 
 
+def join_group(broker):
+    """A member of the group that the examples speak of."""
+    with broker.connect() as c:
+        joined = c.ask("JoinGroup", 3, {"groupId": "billing", "sessionTimeoutMs": 30000, "rebalanceTimeoutMs": 30000, "memberId": "", "protocolType": "consumer",
+                                        "protocols": [{"name": "range", "metadata": b""}]})
+        assert joined["errorCode"] == 0, joined
+        return joined["memberId"]
+
+
 @pytest.mark.timeout(120)
 def test_every_example_works(own_broker):
     """On a fresh server: topics are made and filled first and deleted last, so that each example finds what it speaks of."""
@@ -148,6 +157,8 @@ def test_every_example_works(own_broker):
     for name in FIRST + middle + LAST:
         if name == "getTransaction":
             open_transaction(broker)
+        if name == "evictGroupMember":
+            real["member"] = join_group(broker)
         method, path, operation = known[name]
         if "x-ottla-stream" in operation:      # has no end; rest_stream_test.py reads them
             continue

@@ -1,0 +1,303 @@
+/* Committed offsets of a group: read with their lag, set and dropped. Setting is refused while the group has members: they would not hear of it. */
+#include "rest/groups.h"
+#include "rest/handlers.h"
+#include "rest/topic_view.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { PARTS_MAX = 10000, METADATA_BYTES_MAX = 4096 };
+
+static void write_offset(struct rest_group *job, const struct group_part *part)
+{
+    struct rest_json *out = &job->call->out;
+    struct rest_ends ends;
+    (void)rest_group_ends(job->call, part->topic, part->partition, &ends);
+    rest_json_open(out, NULL, '{');
+    rest_json_str(out, "topic", part->topic);
+    rest_json_int(out, "partition", part->partition);
+    rest_json_big_or_null(out, "offset", part->offset);
+    rest_json_big_or_null(out, "leader_epoch", part->leader_epoch);
+    rest_json_str(out, "metadata", part->metadata);
+    rest_json_time(out, "committed_at", part->commit_ms);
+    rest_json_time(out, "expires_at", part->expire_ms);
+    rest_json_big_or_null(out, "log_start_offset", ends.log_start_offset);
+    rest_json_big_or_null(out, "high_watermark", ends.high_watermark);
+    rest_json_big_or_null(out, "last_stable_offset", ends.last_stable_offset);
+    rest_json_big_or_null(out, "lag", part->offset < 0 || ends.high_watermark < 0 ? -1 : OT_MAX(ends.high_watermark - part->offset, 0));
+    rest_json_str(out, "owner", rest_group_owner(job, part->topic, part->partition));
+    rest_json_close(out, '}');
+}
+
+/* ---- all */
+
+static void all_fetched(struct rest_group *job)
+{
+    struct rest_call *call = job->call;
+    const int64_t first = call->list.after_int == INT64_MIN ? 0 : OT_MIN(OT_MAX(call->list.after_int + 1, 0), (int64_t)job->part_count);
+    const int64_t end = OT_MIN((int64_t)job->part_count, first + call->list.limit);
+    for (int64_t i = first; i < end; i++) {
+        rest_list_item(call);
+        write_offset(job, &job->parts[i]);
+    }
+    rest_list_reply_int(call, 'o', end < (int64_t)job->part_count, end - 1, job->part_count, NULL);
+}
+
+static void all_viewed(struct rest_group *job) { rest_group_fetch(job, rest_param(job->call, 0), all_fetched); }
+
+void rest_group_offsets(struct rest_call *call)
+{
+    if (!rest_list_begin(call, 'o', true)) return;
+    struct rest_group *job = rest_group_new(call);
+    if (job != NULL) rest_group_ask(job, GROUP_ASK_VIEW, all_viewed);
+}
+
+/* Lag as it is summed: by partition and in all, to the end and to what readers of committed records see. */
+static void lag_fetched(struct rest_group *job)
+{
+    struct rest_json *out = &job->call->out;
+    int64_t total = 0, stable = 0, unknown = 0;
+    rest_json_open(out, NULL, '{');
+    rest_json_str(out, "group", job->view.id);
+    rest_json_open(out, "items", '[');
+    for (uint32_t i = 0; i < job->part_count; i++) {
+        const struct group_part *part = &job->parts[i];
+        struct rest_ends ends;
+        const bool known = rest_group_ends(job->call, part->topic, part->partition, &ends);
+        const int64_t lag = known ? OT_MAX(ends.high_watermark - part->offset, 0) : -1, committed = known ? OT_MAX(ends.last_stable_offset - part->offset, 0) : -1;
+        total += OT_MAX(lag, 0);
+        stable += OT_MAX(committed, 0);
+        unknown += known ? 0 : 1;
+        rest_json_open(out, NULL, '{');
+        rest_json_str(out, "topic", part->topic);
+        rest_json_int(out, "partition", part->partition);
+        rest_json_big(out, "offset", part->offset);
+        rest_json_big_or_null(out, "lag", lag);
+        rest_json_big_or_null(out, "lag_read_committed", committed);
+        rest_json_close(out, '}');
+    }
+    rest_json_close(out, ']');
+    rest_json_big(out, "total", total);
+    rest_json_big(out, "total_read_committed", stable);
+    rest_json_big(out, "partitions_unknown", unknown);
+    rest_json_close(out, '}');
+    rest_reply_json(job->call, 200);
+}
+
+static void lag_viewed(struct rest_group *job) { rest_group_fetch(job, rest_param(job->call, 0), lag_fetched); }
+
+void rest_group_lag(struct rest_call *call)
+{
+    struct rest_group *job = rest_group_new(call);
+    if (job != NULL) rest_group_ask(job, GROUP_ASK_VIEW, lag_viewed);
+}
+
+/* ---- setting */
+
+/* The topic's id, and whether the offset lies in the log. */
+static enum ot_err check_part(struct rest_call *call, struct group_part *part)
+{
+    struct broker_view_topic topic;
+    struct rest_ends ends;
+    const struct broker_view *view = broker_view_take(call->broker);
+    const bool found = broker_view_topic(view, part->topic, &topic) && part->partition >= 0 && part->partition < topic.partition_count;
+    if (found) part->topic_id = topic.id;
+    broker_view_give(view);
+    if (!found) return OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+    if (!rest_group_ends(call, part->topic, part->partition, &ends)) return OT_ERR_NOT_LEADER_OR_FOLLOWER;
+    return part->offset < ends.log_start_offset || part->offset > ends.high_watermark ? OT_ERR_OFFSET_OUT_OF_RANGE : OT_OK;
+}
+
+static void write_result(struct rest_json *out, const struct group_part *part)
+{
+    rest_json_open(out, NULL, '{');
+    rest_json_str(out, "topic", part->topic);
+    rest_json_int(out, "partition", part->partition);
+    rest_json_big(out, "offset", part->offset);
+    rest_json_text(out, "error", part->error == OT_OK ? NULL : ot_err_name(part->error));
+    rest_json_close(out, '}');
+}
+
+static void many_set(struct rest_group *job)
+{
+    struct rest_json *out = &job->call->out;
+    const struct group_ask *ask = &job->ask.ask;
+    uint32_t failed = 0;
+    rest_json_open(out, NULL, '{');
+    rest_json_open(out, "items", '[');
+    for (uint32_t i = 0; i < ask->part_count; i++) {
+        failed += ask->parts[i].error != OT_OK;
+        write_result(out, &ask->parts[i]);
+    }
+    rest_json_close(out, ']');
+    rest_json_close(out, '}');
+    rest_reply_json(job->call, failed == 0 ? 200 : 207);
+}
+
+static bool read_part(struct rest_call *call, json_t *from, size_t index, struct group_part *part)
+{
+    char pointer[REST_POINTER_MAX];
+    int64_t partition = 0;
+    rest_pointer_index(pointer, "/offsets", index);
+    *part = (struct group_part){ .leader_epoch = -1, .metadata = ot_str_of("") };
+    const struct rest_member members[] = {
+        { .name = "topic", .kind = REST_TEXT, .required = true, .out = &part->topic, .min = 1, .max = 249 },
+        { .name = "partition", .kind = REST_INT, .required = true, .out = &partition, .min = 0, .max = INT32_MAX },
+        { .name = "offset", .kind = REST_INT, .required = true, .out = &part->offset, .min = 0, .max = INT64_MAX },
+        { .name = "metadata", .kind = REST_TEXT, .out = &part->metadata, .min = 0, .max = METADATA_BYTES_MAX },
+    };
+    const bool read = rest_members(from, pointer, members, OT_ARRAY_COUNT(members), &call->faults);
+    part->partition = (int32_t)partition;
+    return read;
+}
+
+void rest_group_offsets_put(struct rest_call *call)
+{
+    json_t *body = rest_body_object(call, REST_VALUES_SMALL), *list = NULL;
+    if (body == NULL) return;
+    const struct rest_member members[] = { { .name = "offsets", .kind = REST_ARRAY, .required = true, .out = &list, .min = 1, .max = PARTS_MAX } };
+    struct rest_group *job = rest_group_new(call);
+    if (job == NULL) return;
+    (void)rest_members(body, "", members, 1, &call->faults);
+    const size_t count = json_array_size(list);
+    struct group_part *parts = ot_arena_array(&call->arena, OT_MAX(count, (size_t)1), sizeof *parts);
+    for (size_t i = 0; parts != NULL && i < count; i++)
+        if (read_part(call, json_array_get(list, i), i, &parts[i])) parts[i].error = check_part(call, &parts[i]);
+    if (rest_faulty(call)) return;
+    if (parts == NULL) {
+        rest_problem(call, OT_ERR_NO_MEMORY, "no memory for the request");
+        return;
+    }
+    job->ask.ask.parts = parts;
+    job->ask.ask.part_count = (uint32_t)count;
+    rest_group_ask(job, GROUP_ASK_OFFSET_COMMIT, many_set);
+}
+
+/* ---- one */
+
+/* Topic and partition of the path into part 0 of the ask; NULL: answered. */
+static struct rest_group *one_new(struct rest_call *call)
+{
+    struct broker_view_topic topic;
+    int64_t partition;
+    if (!rest_param_int(call, 2, "partition", 0, INT32_MAX, &partition)) return NULL;
+    const struct broker_view *view = broker_view_take(call->broker);
+    const bool found = broker_view_topic(view, rest_param(call, 1), &topic) && partition < topic.partition_count;
+    broker_view_give(view);
+    if (!found) {
+        rest_problem(call, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, "no such topic or partition");
+        return NULL;
+    }
+    struct rest_group *job = rest_group_new(call);
+    struct group_part *part = job == NULL ? NULL : ot_arena_alloc(&call->arena, sizeof *part);
+    if (part == NULL) {
+        if (job != NULL) rest_problem(call, OT_ERR_NO_MEMORY, "no memory for the request");
+        return NULL;
+    }
+    *part = (struct group_part){ .topic = rest_param(call, 1), .topic_id = topic.id, .partition = (int32_t)partition, .leader_epoch = -1, .metadata = ot_str_of("") };
+    job->own = part;
+    job->ask.ask.parts = part;
+    job->ask.ask.part_count = 1;
+    return job;
+}
+
+static void one_fetched(struct rest_group *job)
+{
+    if (job->parts[0].offset < 0) {
+        rest_problem(job->call, OT_ERR_NOT_FOUND, "the group has committed nothing for this partition");
+        return;
+    }
+    write_offset(job, &job->parts[0]);
+    rest_reply_json(job->call, 200);
+}
+
+static void one_viewed(struct rest_group *job)
+{
+    job->ask.ask = (struct group_ask){ .parts = job->own, .part_count = 1 };
+    rest_group_ask(job, GROUP_ASK_OFFSET_FETCH, one_fetched);
+}
+
+void rest_group_offset_get(struct rest_call *call)
+{
+    struct rest_group *job = one_new(call);
+    if (job != NULL) rest_group_ask(job, GROUP_ASK_VIEW, one_viewed);
+}
+
+static void one_set(struct rest_group *job)
+{
+    const struct group_part *part = &job->ask.ask.parts[0];
+    if (part->error != OT_OK) {
+        rest_problem(job->call, part->error, "%s", ot_err_text(part->error));
+        return;
+    }
+    write_result(&job->call->out, part);
+    rest_reply_json(job->call, 200);
+}
+
+void rest_group_offset_put(struct rest_call *call)
+{
+    json_t *body = rest_body_object(call, REST_VALUES_SMALL);
+    int64_t offset = 0;
+    struct ot_str metadata = ot_str_of("");
+    if (body == NULL) return;
+    const struct rest_member members[] = { { .name = "offset", .kind = REST_INT, .required = true, .out = &offset, .min = 0, .max = INT64_MAX },
+        { .name = "metadata", .kind = REST_TEXT, .out = &metadata, .min = 0, .max = METADATA_BYTES_MAX } };
+    (void)rest_members(body, "", members, OT_ARRAY_COUNT(members), &call->faults);
+    if (rest_faulty(call)) return;
+    struct rest_group *job = one_new(call);
+    if (job == NULL) return;
+    struct group_part *part = job->own;
+    part->offset = offset;
+    part->metadata = metadata;
+    const enum ot_err err = check_part(call, part);
+    if (err == OT_OK) {
+        rest_group_ask(job, GROUP_ASK_OFFSET_COMMIT, one_set);
+        return;
+    }
+    struct rest_ends ends;
+    char extra[120];
+    (void)rest_group_ends(call, part->topic, part->partition, &ends);
+    (void)snprintf(extra, sizeof extra, "\"log_start_offset\":%" PRId64 ",\"high_watermark\":%" PRId64, ends.log_start_offset, ends.high_watermark);
+    rest_problem_more(call, err, err == OT_ERR_OFFSET_OUT_OF_RANGE ? extra : NULL, NULL, "%s", ot_err_text(err));
+}
+
+/* ---- dropping */
+
+static void dropped(struct rest_group *job)
+{
+    for (uint32_t i = 0; i < job->ask.ask.part_count; i++) {
+        const enum ot_err err = job->ask.ask.parts[i].error;
+        if (err == OT_OK) continue;
+        rest_problem(job->call, err, "%s", ot_err_text(err));
+        return;
+    }
+    rest_reply_empty(job->call, 204);
+}
+
+void rest_group_offset_delete(struct rest_call *call)
+{
+    struct rest_group *job = one_new(call);
+    if (job != NULL) rest_group_ask(job, GROUP_ASK_OFFSET_DELETE, dropped);
+}
+
+/* What the group has of one topic. */
+static void topic_fetched(struct rest_group *job)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < job->part_count; i++)
+        if (ot_str_equal(job->parts[i].topic, rest_param(job->call, 1))) job->parts[count++] = job->parts[i];
+    job->ask.ask = (struct group_ask){ .parts = job->parts, .part_count = count };
+    rest_group_ask(job, GROUP_ASK_OFFSET_DELETE, dropped);
+}
+
+void rest_group_offsets_delete(struct rest_call *call)
+{
+    struct broker_view_topic topic;
+    const struct broker_view *view = broker_view_take(call->broker);
+    const bool found = broker_view_topic(view, rest_param(call, 1), &topic);
+    broker_view_give(view);
+    struct rest_group *job = NULL;
+    if (!found) rest_problem(call, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, "no such topic");
+    else job = rest_group_new(call);
+    if (job != NULL) rest_group_fetch(job, rest_param(call, 0), topic_fetched);
+}

@@ -1,0 +1,458 @@
+/* Groups: listed, described, their members and what each was given, who rebalanced them and why, and the end of a group or of one of its members. */
+#include "rest/groups.h"
+
+#include "base/wire/consumer_protocol_assignment.h"
+#include "base/wire/consumer_protocol_subscription.h"
+#include "rest/handlers.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const char *const types[] = { "classic", "consumer", "share", "streams" };
+
+/* ---- asking */
+
+struct rest_group *rest_group_new(struct rest_call *call)
+{
+    struct rest_group *job = ot_arena_alloc(&call->arena, sizeof *job);
+    if (job == NULL) rest_problem(call, OT_ERR_NO_MEMORY, "no memory for the request");
+    else job->call = call;
+    return job;
+}
+
+static void asked(struct broker_call *broker_call)
+{
+    struct rest_group *job = OT_CONTAINER(broker_call, struct rest_group, ask.call);
+    enum ot_err err = broker_group_error(&job->ask);
+    if (job->ask.error == OT_ERR_COORDINATOR_NOT_AVAILABLE && broker_shard_count(job->call->broker, BROKER_SHARD_GROUPS) == 0) err = OT_ERR_GROUP_ID_NOT_FOUND;
+    if (job->ask.ask.kind == GROUP_ASK_OFFSET_FETCH) {
+        job->parts = job->ask.ask.parts;
+        job->part_count = job->ask.ask.part_count;
+    }
+    if (err == OT_ERR_GROUP_ID_NOT_FOUND && job->absent_is_fine) err = OT_OK;
+    if (err == OT_OK) job->next(job);
+    else rest_problem(job->call, err, "%s", job->ask.ask.text != NULL ? job->ask.ask.text : ot_err_text(err));
+}
+
+static void send(struct rest_group *job)
+{
+    struct rest_call *call = job->call;
+    struct group_ask given = job->ask.ask;     /* members and parts that the handler set */
+    job->ask = (struct broker_group_call){ .call = { .home = call->home, .done = asked }, .ask = { .kind = job->kind, .version = 9, .group_id = job->group, .client_id = ot_str_of("rest"),
+        .client_host = ot_str_of(call->peer), .arena = &call->arena, .parts = given.parts, .part_count = given.part_count, .admin = true, .generation = -1,
+        .member_id = given.member_id.data == NULL ? ot_str_of("") : given.member_id, .instance_id = { .null = true }, .retention_ms = -1, .producer_id = -1, .producer_epoch = -1,
+        .all = given.all, .response = &job->view } };
+    broker_group(call->broker, &job->ask);
+}
+
+static void topic_made(struct broker_call *broker_call)
+{
+    struct rest_group *job = OT_CONTAINER(broker_call, struct rest_group, topic.call);
+    if (job->topic.error == OT_OK) send(job);
+    else rest_problem(job->call, job->topic.error, "the offsets topic could not be made");
+}
+
+static void ask(struct rest_group *job, enum group_ask_kind kind, struct ot_str group, void (*next)(struct rest_group *job))
+{
+    job->next = next;
+    job->kind = kind;
+    job->group = group;
+    if (kind != GROUP_ASK_OFFSET_COMMIT) {
+        send(job);
+        return;
+    }
+    job->topic.call = (struct broker_call){ .home = job->call->home, .done = topic_made };
+    broker_shard_topic(job->call->broker, BROKER_SHARD_GROUPS, &job->topic);
+}
+
+void rest_group_ask(struct rest_group *job, enum group_ask_kind kind, void (*next)(struct rest_group *job)) { ask(job, kind, rest_param(job->call, 0), next); }
+
+void rest_group_fetch(struct rest_group *job, struct ot_str group, void (*next)(struct rest_group *job))
+{
+    job->ask.ask = (struct group_ask){ .all = true };
+    ask(job, GROUP_ASK_OFFSET_FETCH, group, next);
+}
+
+bool rest_group_ends(struct rest_call *call, struct ot_str topic, int32_t partition, struct rest_ends *out)
+{
+    struct broker_partition_state state;
+    struct broker_partition *found = broker_partition_find(call->broker, topic, partition);
+    *out = (struct rest_ends){ -1, -1, -1 };
+    if (found == NULL) return false;
+    broker_partition_state(found, &state);
+    broker_partition_put(found);
+    if (!state.open) return false;
+    *out = (struct rest_ends){ state.log_start_offset, state.high_watermark, state.last_stable_offset };
+    return true;
+}
+
+/* ---- what members say: Kafka's consumer protocol, when it can be read */
+
+void rest_group_given(struct rest_group *job, const struct group_view_member *member, void (*each)(void *arg, struct ot_str topic, int32_t partition), void *arg)
+{
+    struct ot_consumer_protocol_assignment assignment;
+    struct ot_reader in = ot_reader_over(member->assignment.data, member->assignment.null ? 0 : member->assignment.bytes);
+    struct ot_wire_error error;
+    if (member->assignment.bytes == 0 || !ot_str_equal(job->view.protocol_type, ot_str_of("consumer"))) return;
+    const int16_t version = ot_read_i16(&in);
+    if (in.err != OT_OK || version < 0) return;
+    const int16_t known = OT_MIN(version, (int16_t)OT_CONSUMER_PROTOCOL_ASSIGNMENT_VERSION_MAX);
+    if (ot_consumer_protocol_assignment_decode(&assignment, known, &in, &job->call->arena, &error) != OT_OK) return;
+    for (int32_t t = 0; t < assignment.assigned_partitions.count; t++)
+        for (int32_t p = 0; p < assignment.assigned_partitions.items[t].partitions.count; p++)
+            each(arg, assignment.assigned_partitions.items[t].topic, assignment.assigned_partitions.items[t].partitions.items[p]);
+}
+
+struct sought { struct ot_str topic; int32_t partition; bool found; };
+
+static void compare(void *arg, struct ot_str topic, int32_t partition)
+{
+    struct sought *sought = arg;
+    sought->found |= partition == sought->partition && ot_str_equal(topic, sought->topic);
+}
+
+struct ot_str rest_group_owner(struct rest_group *job, struct ot_str topic, int32_t partition)
+{
+    for (uint32_t i = 0; i < job->view.member_count; i++) {
+        struct sought sought = { topic, partition, false };
+        rest_group_given(job, &job->view.members[i], compare, &sought);
+        if (sought.found) return job->view.members[i].member_id;
+    }
+    return (struct ot_str){ .null = true };
+}
+
+static void write_subscription(struct rest_group *job, const struct group_view_member *member)
+{
+    struct rest_json *out = &job->call->out;
+    struct ot_consumer_protocol_subscription subscription;
+    struct ot_reader in = ot_reader_over(member->metadata.data, member->metadata.null ? 0 : member->metadata.bytes);
+    struct ot_wire_error error;
+    const int16_t version = member->metadata.bytes > 0 ? ot_read_i16(&in) : (int16_t)-1;
+    rest_json_open(out, "subscription", '[');
+    if (version >= 0 && in.err == OT_OK && ot_str_equal(job->view.protocol_type, ot_str_of("consumer"))
+        && ot_consumer_protocol_subscription_decode(&subscription, OT_MIN(version, (int16_t)OT_CONSUMER_PROTOCOL_SUBSCRIPTION_VERSION_MAX), &in, &job->call->arena, &error) == OT_OK) {
+        for (int32_t i = 0; i < subscription.topics.count; i++) rest_json_str(out, NULL, subscription.topics.items[i]);
+    }
+    rest_json_close(out, ']');
+}
+
+static void write_place(void *arg, struct ot_str topic, int32_t partition)
+{
+    struct rest_json *out = arg;
+    rest_json_open(out, NULL, '{');
+    rest_json_str(out, "topic", topic);
+    rest_json_int(out, "partition", partition);
+    rest_json_close(out, '}');
+}
+
+static void write_member(struct rest_group *job, const struct group_view_member *member)
+{
+    struct rest_json *out = &job->call->out;
+    rest_json_open(out, NULL, '{');
+    rest_json_str(out, "member_id", member->member_id);
+    rest_json_str(out, "instance_id", member->instance_id);
+    rest_json_str(out, "client_id", member->client_id);
+    rest_json_str(out, "host", member->client_host);
+    rest_json_int(out, "session_timeout_ms", member->session_timeout_ms);
+    rest_json_int(out, "rebalance_timeout_ms", member->rebalance_timeout_ms);
+    rest_json_big_or_null(out, "last_heartbeat_ms_ago", member->heartbeat_age_ms);
+    write_subscription(job, member);
+    rest_json_open(out, "assignment", '[');
+    rest_group_given(job, member, write_place, out);
+    rest_json_close(out, ']');
+    rest_json_close(out, '}');
+}
+
+/* ---- one group */
+
+static void write_lag(struct rest_group *job)
+{
+    struct rest_json *out = &job->call->out;
+    int64_t total = 0, most = -1;
+    const struct group_part *most_at = NULL;
+    for (uint32_t i = 0; i < job->part_count; i++) {
+        struct rest_ends ends;
+        if (!rest_group_ends(job->call, job->parts[i].topic, job->parts[i].partition, &ends)) continue;
+        const int64_t lag = OT_MAX(ends.high_watermark - job->parts[i].offset, 0);
+        total += lag;
+        if (lag <= most) continue;
+        most = lag;
+        most_at = &job->parts[i];
+    }
+    rest_json_open(out, "lag", '{');
+    rest_json_big(out, "total", total);
+    rest_json_big_or_null(out, "max", most);
+    if (most_at == NULL) {
+        rest_json_null(out, "max_at");
+    } else {
+        rest_json_open(out, "max_at", '{');
+        rest_json_str(out, "topic", most_at->topic);
+        rest_json_int(out, "partition", most_at->partition);
+        rest_json_close(out, '}');
+    }
+    rest_json_close(out, '}');
+}
+
+static void write_group(struct rest_group *job)
+{
+    struct rest_json *out = &job->call->out;
+    const struct group_view *view = &job->view;
+    rest_json_open(out, NULL, '{');
+    rest_json_str(out, "group", view->id);
+    rest_json_text(out, "type", types[view->type]);
+    rest_json_text(out, "state", view->state);
+    rest_json_int(out, "generation", view->generation);
+    rest_json_str(out, "protocol_type", view->protocol_type);
+    rest_json_str(out, "assignor", view->protocol);
+    rest_json_str(out, "leader", view->leader);
+    rest_json_int(out, "coordinator", broker_node_id(job->call->broker));
+    rest_json_time(out, "state_since_at", view->state_since_ms);
+    rest_json_open(out, "members", '[');
+    for (uint32_t i = 0; i < view->member_count; i++) write_member(job, &view->members[i]);
+    rest_json_close(out, ']');
+    write_lag(job);
+    rest_json_close(out, '}');
+    rest_reply_json(job->call, 200);
+}
+
+static void viewed(struct rest_group *job) { rest_group_fetch(job, rest_param(job->call, 0), write_group); }
+
+void rest_group_get(struct rest_call *call)
+{
+    struct rest_group *job = rest_group_new(call);
+    if (job != NULL) rest_group_ask(job, GROUP_ASK_VIEW, viewed);
+}
+
+/* ---- members, and what each was given */
+
+static void members_viewed(struct rest_group *job)
+{
+    struct rest_call *call = job->call;
+    const int64_t count = job->view.member_count;
+    const int64_t first = call->list.after_int == INT64_MIN ? 0 : OT_MIN(OT_MAX(call->list.after_int + 1, 0), count);
+    const int64_t end = OT_MIN(count, first + call->list.limit);
+    for (int64_t i = first; i < end; i++) {
+        rest_list_item(call);
+        write_member(job, &job->view.members[i]);
+    }
+    rest_list_reply_int(call, 'm', end < count, end - 1, count, NULL);
+}
+
+void rest_group_members(struct rest_call *call)
+{
+    if (!rest_list_begin(call, 'm', true)) return;
+    struct rest_group *job = rest_group_new(call);
+    if (job != NULL) rest_group_ask(job, GROUP_ASK_VIEW, members_viewed);
+}
+
+struct owner_row { struct ot_str topic, member; int32_t partition; };
+struct owner_rows { struct ot_arena *arena; struct owner_row *rows; uint32_t count, cap; struct ot_str member; bool full; };
+
+static void note_owner(void *arg, struct ot_str topic, int32_t partition)
+{
+    struct owner_rows *all = arg;
+    if (all->count == all->cap) {
+        const uint32_t cap = all->cap == 0 ? 64 : all->cap * 2;
+        struct owner_row *rows = ot_arena_array(all->arena, cap, sizeof *rows);
+        all->full |= rows == NULL;
+        if (rows == NULL) return;
+        if (all->count > 0) memcpy(rows, all->rows, all->count * sizeof *rows);
+        all->rows = rows;
+        all->cap = cap;
+    }
+    all->rows[all->count++] = (struct owner_row){ topic, all->member, partition };
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct owner_row *one = a, *two = b;
+    const int bytes = memcmp(one->topic.data, two->topic.data, OT_MIN(one->topic.bytes, two->topic.bytes));
+    if (bytes != 0) return bytes;
+    if (one->topic.bytes != two->topic.bytes) return one->topic.bytes > two->topic.bytes ? 1 : -1;
+    return (one->partition > two->partition) - (one->partition < two->partition);
+}
+
+static void owners_viewed(struct rest_group *job)
+{
+    struct rest_call *call = job->call;
+    struct rest_json *out = &call->out;
+    struct owner_rows all = { .arena = &call->arena };
+    for (uint32_t i = 0; i < job->view.member_count; i++) {
+        all.member = job->view.members[i].member_id;
+        rest_group_given(job, &job->view.members[i], note_owner, &all);
+    }
+    if (all.full) {
+        rest_problem(call, OT_ERR_NO_MEMORY, "no memory for the answer");
+        return;
+    }
+    if (all.count > 0) qsort(all.rows, all.count, sizeof *all.rows, by_place);
+    rest_json_open(out, NULL, '{');
+    rest_json_str(out, "group", job->view.id);
+    rest_json_int(out, "generation", job->view.generation);
+    rest_json_open(out, "owners", '[');
+    for (uint32_t i = 0; i < all.count; i++) {
+        rest_json_open(out, NULL, '{');
+        rest_json_str(out, "topic", all.rows[i].topic);
+        rest_json_int(out, "partition", all.rows[i].partition);
+        rest_json_str(out, "member_id", all.rows[i].member);
+        rest_json_close(out, '}');
+    }
+    rest_json_close(out, ']');
+    rest_json_close(out, '}');
+    rest_reply_json(call, 200);
+}
+
+void rest_group_owners(struct rest_call *call)
+{
+    struct rest_group *job = rest_group_new(call);
+    if (job != NULL) rest_group_ask(job, GROUP_ASK_VIEW, owners_viewed);
+}
+
+/* ---- the timeline */
+
+static void timeline_viewed(struct rest_group *job)
+{
+    struct rest_json *out = &job->call->out;
+    rest_json_open(out, NULL, '{');
+    rest_json_str(out, "group", job->view.id);
+    rest_json_open(out, "items", '[');
+    for (uint32_t i = job->view.event_count; i > 0; i--) {
+        const struct group_event *event = &job->view.events[i - 1];
+        rest_json_open(out, NULL, '{');
+        rest_json_time(out, "at", event->at_ms);
+        rest_json_text(out, "reason", group_reason_name(event->reason));
+        rest_json_text(out, "member_id", event->member[0] == 0 ? NULL : event->member);
+        rest_json_text(out, "client_id", event->client[0] == 0 ? NULL : event->client);
+        rest_json_text(out, "text", event->text[0] == 0 ? NULL : event->text);
+        rest_json_big_or_null(out, "duration_ms", event->duration_ms);
+        rest_json_big_or_null(out, "generation", event->generation);
+        rest_json_int(out, "members_before", event->members_before);
+        rest_json_int(out, "members_after", event->members_after);
+        rest_json_int(out, "partitions", event->partitions);
+        rest_json_int(out, "partitions_moved", event->partitions_moved);
+        rest_json_close(out, '}');
+    }
+    rest_json_close(out, ']');
+    rest_json_close(out, '}');
+    rest_reply_json(job->call, 200);
+}
+
+void rest_group_timeline(struct rest_call *call)
+{
+    struct rest_group *job = rest_group_new(call);
+    if (job != NULL) rest_group_ask(job, GROUP_ASK_VIEW, timeline_viewed);
+}
+
+/* ---- the end of a group, or of a member */
+
+static void reply_gone(struct rest_group *job) { rest_reply_empty(job->call, 204); }
+
+static void delete_checked(struct rest_group *job)
+{
+    if (job->view.member_count > 0) rest_problem(job->call, OT_ERR_NON_EMPTY_GROUP, "the group has %u members", job->view.member_count);
+    else rest_reply_empty(job->call, 204);
+}
+
+void rest_group_delete(struct rest_call *call)
+{
+    struct rest_group *job = rest_group_new(call);
+    const bool only_look = rest_validate_only(call);
+    if (job == NULL || rest_faulty(call)) return;
+    if (only_look) rest_group_ask(job, GROUP_ASK_VIEW, delete_checked);
+    else rest_group_ask(job, GROUP_ASK_DELETE, reply_gone);
+}
+
+void rest_group_evict(struct rest_call *call)
+{
+    struct rest_group *job = rest_group_new(call);
+    if (job == NULL) return;
+    job->ask.ask.member_id = rest_param(call, 1);
+    rest_group_ask(job, GROUP_ASK_EVICT, reply_gone);
+}
+
+/* ---- the list */
+
+struct listing { struct rest_call *call; struct broker_group_calls calls; int state, type; };
+static const char *const states[] = { "empty", "preparingrebalance", "completingrebalance", "stable", "dead", "assigning", "reconciling" };
+
+static int by_group(const void *a, const void *b)
+{
+    const struct group_list_row *const *one = a, *const *two = b;
+    const int bytes = memcmp((*one)->id.data, (*two)->id.data, OT_MIN((*one)->id.bytes, (*two)->id.bytes));
+    return bytes != 0 ? bytes : ((*one)->id.bytes > (*two)->id.bytes) - ((*one)->id.bytes < (*two)->id.bytes);
+}
+
+static bool wants(const struct listing *listing, const struct group_list_row *row)
+{
+    const struct ot_str prefix = listing->call->list.prefix;
+    if (listing->state >= 0 && strcasecmp(row->state, states[listing->state]) != 0) return false;
+    if (listing->type >= 0 && (int)row->type != listing->type) return false;
+    return prefix.bytes <= row->id.bytes && (prefix.bytes == 0 || memcmp(prefix.data, row->id.data, prefix.bytes) == 0);
+}
+
+static void list_write(struct listing *listing, const struct group_list_row **rows, uint32_t count)
+{
+    struct rest_call *call = listing->call;
+    const struct group_list_row wanted = { .id = call->list.after }, *key = &wanted;
+    uint32_t first = 0;
+    if (count > 0) qsort(rows, count, sizeof *rows, by_group);
+    while (first < count && !call->list.after.null && by_group(&rows[first], &key) <= 0) first++;
+    const uint32_t end = OT_MIN(count, first + call->list.limit);
+    for (uint32_t i = first; i < end; i++) {
+        rest_list_item(call);
+        rest_json_open(&call->out, NULL, '{');
+        rest_json_str(&call->out, "group", rows[i]->id);
+        rest_json_text(&call->out, "type", types[rows[i]->type]);
+        rest_json_text(&call->out, "state", rows[i]->state);
+        rest_json_str(&call->out, "protocol_type", rows[i]->protocol_type);
+        rest_json_int(&call->out, "generation", rows[i]->generation);
+        rest_json_int(&call->out, "members", rows[i]->member_count);
+        rest_json_int(&call->out, "coordinator", broker_node_id(call->broker));
+        rest_json_close(&call->out, '}');
+    }
+    rest_list_reply(call, 'g', end < count && end > first ? rows[end - 1]->id : (struct ot_str){ .null = true }, count, NULL);
+}
+
+static void listed(struct broker_call *broker_call)
+{
+    struct listing *listing = OT_CONTAINER(broker_call, struct listing, calls.call);
+    uint32_t total = 0, count = 0;
+    for (uint32_t i = 0; i < listing->calls.count; i++) {
+        const enum ot_err err = broker_group_error(&listing->calls.items[i]);
+        if (err != OT_OK && err != OT_ERR_NOT_COORDINATOR) {
+            rest_problem(listing->call, err, "%s", ot_err_text(err));
+            return;
+        }
+        if (err == OT_OK) total += ((const struct group_list *)listing->calls.items[i].ask.response)->count;
+    }
+    const struct group_list_row **rows = ot_arena_array(&listing->call->arena, OT_MAX(total, 1u), sizeof(const struct group_list_row *));
+    if (rows == NULL) {
+        rest_problem(listing->call, OT_ERR_NO_MEMORY, "no memory for the answer");
+        return;
+    }
+    for (uint32_t i = 0; i < listing->calls.count; i++) {
+        const struct group_list *list = listing->calls.items[i].ask.response;
+        for (uint32_t k = 0; broker_group_error(&listing->calls.items[i]) == OT_OK && k < list->count; k++)
+            if (wants(listing, &list->rows[k])) rows[count++] = &list->rows[k];
+    }
+    list_write(listing, rows, count);
+}
+
+void rest_groups_list(struct rest_call *call)
+{
+    struct listing *listing = ot_arena_alloc(&call->arena, sizeof *listing);
+    if (listing == NULL) {
+        rest_problem(call, OT_ERR_NO_MEMORY, "no memory for the request");
+        return;
+    }
+    listing->call = call;
+    listing->state = rest_query_choice(call, "state", states, OT_ARRAY_COUNT(states), -1);
+    listing->type = rest_query_choice(call, "type", types, OT_ARRAY_COUNT(types), -1);
+    if (!rest_list_begin(call, 'g', false)) return;
+    const enum ot_err err = broker_group_lists(call->broker, &call->arena, &listing->calls);
+    listing->calls.call = (struct broker_call){ .home = call->home, .done = listed };
+    if (err == OT_OK) broker_group_all(call->broker, &listing->calls);
+    else if (err == OT_ERR_NOT_FOUND) list_write(listing, NULL, 0);
+    else rest_problem(call, err, "%s", ot_err_text(err));
+}

@@ -1,0 +1,34 @@
+/* What the handlers of groups share: one question after the other to the group's coordinator. Private to rest/. */
+#ifndef OT_REST_GROUPS_H
+#define OT_REST_GROUPS_H
+
+#include "broker/groups.h"
+#include "rest/call.h"
+
+struct rest_group {
+    struct rest_call *call;
+    struct broker_group_call ask;              /* the one under way */
+    struct group_view view;                    /* of the last VIEW */
+    struct group_part *parts; uint32_t part_count;     /* of the last fetch of offsets */
+    void (*next)(struct rest_group *job);      /* after an ask that went well */
+    bool absent_is_fine;                       /* a group that is not there is one without offsets */
+    struct broker_offsets offsets; struct broker_offsets_part *places;     /* offsets by time */
+    struct broker_shard_topic topic;           /* made when the first offsets are set */
+    struct ot_str group; enum group_ask_kind kind;
+    void *own;
+};
+/* For the group of the path's first parameter; NULL: answered. */
+struct rest_group *rest_group_new(struct rest_call *call);
+/* Ask, then next(job) when it went well; else the call is answered with what went wrong. */
+void rest_group_ask(struct rest_group *job, enum group_ask_kind kind, void (*next)(struct rest_group *job));
+/* Committed offsets of a group into job->parts: all of them. */
+void rest_group_fetch(struct rest_group *job, struct ot_str group, void (*next)(struct rest_group *job));
+/* Ends of the log of a partition, as far as this broker knows them: false: it does not. */
+struct rest_ends { int64_t log_start_offset, high_watermark, last_stable_offset; };
+bool rest_group_ends(struct rest_call *call, struct ot_str topic, int32_t partition, struct rest_ends *out);
+/* The member that was given the partition, by the group's view; null: nobody. */
+struct ot_str rest_group_owner(struct rest_group *job, struct ot_str topic, int32_t partition);
+/* Calls each for what a member was given. */
+void rest_group_given(struct rest_group *job, const struct group_view_member *member, void (*each)(void *arg, struct ot_str topic, int32_t partition), void *arg);
+
+#endif
