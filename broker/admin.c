@@ -354,6 +354,9 @@ static bool build_grow(struct work *work, const struct broker_view *view)
         return false;
     }
     struct broker_view_topic topic;
+    if (ot_str_equal(item->topic, ot_str_of("__consumer_offsets")) || ot_str_equal(item->topic, ot_str_of("__transaction_state"))) {
+        return refuse(item, OT_ERR_INVALID_PARTITIONS, "%.*s cannot grow: groups and transactional ids would move away from what they have written.", (int)item->topic.bytes, item->topic.data);
+    }
     int32_t first = broker_view_topic(view, item->topic, &topic) ? topic.partition_count : 0;
     for (uint32_t i = 0; i < item->assignment_count; i++) {            /* CreatePartitions names no numbers: they follow the present ones */
         work->assignments[i].partition = first + (int32_t)i;

@@ -6,6 +6,7 @@
 #include "cli/config.h"
 #include "cli/consume.h"
 #include "cli/doctor.h"
+#include "cli/group.h"
 #include "cli/job.h"
 #include "cli/log_adopt.h"
 #include "cli/log_files.h"
@@ -47,6 +48,19 @@ const struct cli_command cli_commands[] = {
     { "topic", "isr", "<topic>", "who holds the partitions and who is in sync", "  ottla topic isr orders", cli_watch_flags, cli_topic_isr_run, cli_api_flags },
     { "topic", "verify", "<topic>", "check every byte of its logs, while they are served", "  ottla topic verify orders\n  ottla topic verify orders --partition 0 --max-bytes-per-second 50m",
         cli_topic_verify_flags, cli_topic_verify_run, cli_api_flags },
+    { "group", "list", NULL, "consumer groups", "  ottla group list\n  ottla group list --state empty -o name", cli_group_list_flags, cli_group_list_run, cli_api_flags },
+    { "group", "describe", "<group>", "one group, its members and how far it is behind", "  ottla group describe billing\n  ottla group describe billing --watch", cli_watch_flags, cli_group_describe_run, cli_api_flags },
+    { "group", "owners", "<group>", "which member has which partition", "  ottla group owners billing", cli_watch_flags, cli_group_owners_run, cli_api_flags },
+    { "group", "offsets", "<group>", "what it has committed, with its lag", "  ottla group offsets billing\n  ottla group offsets billing -o csv", cli_watch_flags, cli_group_offsets_run, cli_api_flags },
+    { "group", "timeline", "<group>", "its last rebalances: who caused them, how long they took, what moved", "  ottla group timeline billing", cli_watch_flags, cli_group_timeline_run, cli_api_flags },
+    { "group", "reset", "<group>", "move its offsets, after a look at what would move",
+        "  ottla group reset billing --topic orders --to-datetime 2026-05-01T00:00:00Z --dry-run\n  ottla group reset billing --topic orders:0,2 --shift-by -100 --yes\n"
+        "  ottla group reset billing-new --topic orders --from-group billing", cli_group_reset_flags, cli_group_reset_run, cli_api_flags },
+    { "group", "set", "<group>", "set one committed offset", "  ottla group set billing --topic orders --partition 0 --offset 4120", cli_group_set_flags, cli_group_set_run, cli_api_flags },
+    { "group", "evict", "<group> <member>", "take a member out; the group rebalances", "  ottla group evict billing c-1-8f2b", cli_no_flags, cli_group_evict_run, cli_api_flags },
+    { "group", "drop-offsets", "<group>", "forget what it has committed for a topic", "  ottla group drop-offsets billing --topic orders\n  ottla group drop-offsets billing --topic orders --partition 3 --yes", cli_group_drop_flags,
+        cli_group_drop_run, cli_api_flags },
+    { "group", "delete", "<group>", "delete a group without members", "  ottla group delete billing\n  ottla group delete billing --dry-run", cli_group_dry_flags, cli_group_delete_run, cli_api_flags },
     { "config", "get", "[key]...", "what a topic or broker runs with, and where each value comes from",
         "  ottla config get --topic orders\n  ottla config get --topic orders retention.ms\n  ottla config get --broker 1 --all", cli_config_get_flags, cli_config_get_run, cli_api_flags },
     { "config", "set", "<key=value>...", "set keys of a topic, of a broker, or the default of all",
