@@ -1,0 +1,131 @@
+"""Groups over REST and `ottla group`: a real consumer's group looked at, its offsets moved by every strategy, members taken out."""
+import json
+import time
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+import harness
+from admin import Admin
+from cli_test import ottla
+
+pytestmark = pytest.mark.timeout(120)
+JSON = {"Content-Type": "application/json"}
+
+
+def call(broker, method, path, body=None, status=200):
+    got, _, answer = harness.http(broker.rest + path, method, None if body is None else json.dumps(body).encode(), JSON if body is not None else None)
+    assert got == status, (method, path, got, answer)
+    return json.loads(answer) if answer else None
+
+
+@pytest.fixture(scope="module")
+def billing(run_directory):
+    """A broker with a topic of two partitions, ten records each, a second apart, and a group that has read and committed four of each."""
+    if harness.EXTERNAL:
+        pytest.skip("needs a server of its own")
+    broker = harness.Broker(run_directory / "rest-groups", group_initial_rebalance_delay_ms=100)
+    try:
+        broker.start()
+        with broker.connect() as connection:
+            Admin(connection).create("orders", partitions=2)
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+        start = int(time.time() * 1000) - 20000
+        for i in range(20):
+            producer.produce("orders", value=str(i), partition=i % 2, timestamp=start + (i // 2) * 1000)
+        assert producer.flush(30) == 0
+        broker.start_ms = start
+        yield broker
+        broker.stop()
+    finally:
+        broker.kill()
+
+
+def commit(broker, group, *offsets):
+    call(broker, "PUT", f"/v1/groups/{group}/offsets", {"offsets": [{"topic": "orders", "partition": p, "offset": o} for p, o in enumerate(offsets)]})
+
+
+def offsets(broker, group):
+    return [row["offset"] for row in call(broker, "GET", f"/v1/groups/{group}/offsets")["items"]]
+
+
+def test_a_group_with_members(billing):
+    consumer = Consumer({"bootstrap.servers": billing.bootstrap, "group.id": "live", "client.id": "c-1", "auto.offset.reset": "earliest", "enable.auto.commit": False})
+    consumer.subscribe(["orders"])
+    harness.until(lambda: consumer.poll(0.2) is not None, 20, "records")
+    consumer.commit(offsets=[TopicPartition("orders", 0, 4), TopicPartition("orders", 1, 4)], asynchronous=False)
+    group = call(billing, "GET", "/v1/groups/live")
+    assert (group["state"], group["type"], group["protocol_type"]) == ("Stable", "classic", "consumer")
+    member = group["members"][0]
+    assert member["client_id"] == "c-1" and member["subscription"] == ["orders"] and len(member["assignment"]) == 2
+    assert group["lag"] == {"total": 12, "max": 6, "max_at": {"topic": "orders", "partition": 0}}
+    assert {o["member_id"] for o in call(billing, "GET", "/v1/groups/live/owners")["owners"]} == {member["member_id"]}
+    rows = call(billing, "GET", "/v1/groups/live/offsets")["items"]
+    assert [(r["offset"], r["lag"], r["owner"]) for r in rows] == [(4, 6, member["member_id"])] * 2
+    assert call(billing, "GET", "/v1/groups/live/lag")["total"] == 12
+    event = call(billing, "GET", "/v1/groups/live/timeline")["items"][0]
+    assert event["reason"] == "member_joined" and event["duration_ms"] >= 0 and event["partitions_moved"] == 2
+    assert [g["group"] for g in call(billing, "GET", "/v1/groups?state=stable")["items"]] == ["live"]
+    assert call(billing, "PUT", "/v1/groups/live/offsets/orders/0", {"offset": 0}, 409)["error"] == "NON_EMPTY_GROUP"
+    call(billing, "POST", "/v1/groups/live/offsets/reset", {"dry_run": False, "strategy": "earliest"}, 409)
+    assert call(billing, "POST", "/v1/groups/live/offsets/reset", {"dry_run": True, "strategy": "earliest"})["items"][0]["to"] == 0
+    call(billing, "DELETE", "/v1/groups/live", status=409)
+    text = ottla(billing, "group", "describe", "live").out.decode()
+    assert "Stable" in text and "c-1" in text
+    call(billing, "DELETE", f"/v1/groups/live/members/{member['member_id']}", status=204)
+    call(billing, "DELETE", "/v1/groups/live/members/nobody", status=404)
+    consumer.close()
+    harness.until(lambda: call(billing, "GET", "/v1/groups/live")["state"] == "Empty", 20, "nobody is left")
+    assert ottla(billing, "group", "delete", "live", "--yes").lines == ["live deleted"]
+    call(billing, "GET", "/v1/groups/live", status=404)
+
+
+def reset(broker, name, **how):
+    before = offsets(broker, name)
+    seen = call(broker, "POST", f"/v1/groups/{name}/offsets/reset", {"dry_run": True, **how})
+    assert not seen["applied"] and offsets(broker, name) == before
+    done = call(broker, "POST", f"/v1/groups/{name}/offsets/reset", {"dry_run": False, **how})
+    assert done["applied"] and done["items"] == seen["items"]
+    assert all(row["from"] == before[row["partition"]] for row in done["items"])
+    return offsets(broker, name)
+
+
+def test_every_strategy_moves_offsets_where_it_says(billing):
+    commit(billing, "moved", 4, 4)
+    assert reset(billing, "moved", strategy="latest") == [10, 10]
+    assert reset(billing, "moved", strategy="earliest") == [0, 0]
+    assert reset(billing, "moved", strategy="offset", offset=7) == [7, 7]
+    assert reset(billing, "moved", strategy="shift", by=-2, topics=[{"topic": "orders", "partitions": [1]}]) == [7, 5]
+    assert reset(billing, "moved", strategy="shift", by=1000) == [10, 10]
+    assert reset(billing, "moved", strategy="timestamp", timestamp=billing.start_ms + 3000) == [3, 3]
+    assert reset(billing, "moved", strategy="timestamp", timestamp="2031-01-01T00:00:00Z") == [10, 10]
+    assert reset(billing, "moved", strategy="duration", duration="PT1H") == [0, 0]
+    commit(billing, "other", 6, 8)
+    assert reset(billing, "moved", strategy="group", group="other") == [6, 8]
+    assert reset(billing, "moved", strategy="current") == [6, 8]
+
+
+def test_a_reset_says_what_is_wrong_with_it(billing):
+    for body in ({"strategy": "earliest"}, {"dry_run": True, "strategy": "sideways"}, {"dry_run": True, "strategy": "offset"}, {"dry_run": True, "strategy": "earliest", "by": 1},
+                 {"dry_run": True, "strategy": "duration", "duration": "soon"}, {"dry_run": True, "strategy": "timestamp", "timestamp": "soon"}):
+        call(billing, "POST", "/v1/groups/moved/offsets/reset", body, 400)
+    call(billing, "POST", "/v1/groups/nobody/offsets/reset", {"dry_run": True, "strategy": "earliest"}, 404)
+    row = call(billing, "POST", "/v1/groups/fresh/offsets/reset", {"dry_run": True, "strategy": "earliest", "topics": [{"topic": "none"}]}, 207)["items"][0]
+    assert row["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert call(billing, "PUT", "/v1/groups/fresh/offsets/orders/0", {"offset": 11}, 416)["high_watermark"] == 10
+    call(billing, "PUT", "/v1/groups/fresh/offsets/none/0", {"offset": 0}, 404)
+
+
+def test_the_command_line_moves_offsets_too(billing):
+    commit(billing, "tool", 1, 1)
+    rows = ottla(billing, "group", "reset", "tool", "--topic", "orders:1", "--shift-by", "3", "--dry-run", "-o", "ndjson").lines
+    assert [(json.loads(r)["from"], json.loads(r)["to"]) for r in rows] == [(1, 4)] and offsets(billing, "tool") == [1, 1]
+    ottla(billing, "group", "reset", "tool", "--to-latest", "--yes")
+    assert offsets(billing, "tool") == [10, 10]
+    ottla(billing, "group", "set", "tool", "--topic", "orders", "--partition", "0", "--offset", "2")
+    ottla(billing, "group", "drop-offsets", "tool", "--topic", "orders", "--partition", "1", "--yes")
+    assert ottla(billing, "group", "offsets", "tool", "-o", "csv").lines[1].split(",")[:3] == ["orders", "0", "2"]
+    assert "tool" in ottla(billing, "group", "list", "-o", "name").lines
+    ottla(billing, "group", "reset", "tool", status=2)
+    ottla(billing, "group", "describe", "nobody", status=3)
+    assert ottla(billing, "group", "delete", "tool", "--dry-run").lines == ["tool could be deleted"]
