@@ -49,7 +49,8 @@ static bool group_fill(struct rpc_request *request, const struct broker_group_ca
     const enum ot_err error = broker_group_error(call);
     *to = (group_row){ .group_id = call->ask.group_id, .group_state = ot_str_of(""), .protocol_type = ot_str_of(""), .protocol_data = ot_str_of(""), .error_message.null = true,
         .authorized_operations = OPERATIONS_UNKNOWN };
-    if (error == OT_ERR_GROUP_ID_NOT_FOUND || call->error == OT_ERR_COORDINATOR_NOT_AVAILABLE) return absent(request, call->ask.group_id, "not found.", to);
+    const bool no_topic = call->error == OT_ERR_COORDINATOR_NOT_AVAILABLE && broker_shard_count(request->server->broker, BROKER_SHARD_GROUPS) == 0;
+    if (error == OT_ERR_GROUP_ID_NOT_FOUND || no_topic) return absent(request, call->ask.group_id, "not found.", to);
     if (error != OT_OK) {
         to->error_code = ot_err_kafka(error);
         return true;
