@@ -300,6 +300,7 @@ static void start(struct broker *broker, struct broker_group_call *call)
     call->error = OT_OK;
     call->op.run = op_run;
     call->ask.held = NULL;
+    call->cancelled = false;
     atomic_store(&call->open, 1);
     if (call->ask.kind != GROUP_ASK_LIST && call->ask.kind != GROUP_ASK_TOPIC_GONE) call->partition = broker_shard_of(broker, BROKER_SHARD_GROUPS, call->ask.group_id);
     broker_shard_run(broker, BROKER_SHARD_GROUPS, call->partition, &call->op);
@@ -326,8 +327,12 @@ static void cancel_run(struct broker_shard_op *op, void *arg, enum ot_err err)
 
 void broker_group_cancel(struct broker_group_call *call)
 {
+    uint32_t open = atomic_load(&call->open);
+    if (call->cancelled) return;
+    call->cancelled = true;
     call->cancel_op.run = cancel_run;
-    atomic_fetch_add(&call->open, 1);
+    do if (open == 0) return;                  /* answered already: done is on its way home */
+    while (!atomic_compare_exchange_weak(&call->open, &open, open + 1));
     broker_shard_run(call->broker, BROKER_SHARD_GROUPS, call->partition, &call->cancel_op);
 }
 

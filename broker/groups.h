@@ -17,7 +17,8 @@ struct broker_group_call {
     struct broker *broker;
     int32_t partition;                         /* of the offsets topic */
     struct broker_shard_op op, cancel_op;
-    _Atomic uint32_t open;
+    _Atomic uint32_t open;                     /* who has it still: the shard until it answered, a cancel until it looked */
+    bool cancelled;                            /* of home */
     struct broker_group_calls *all;
 };
 static inline enum ot_err broker_group_error(const struct broker_group_call *call) { return call->error != OT_OK ? call->error : call->ask.error; }
