@@ -350,9 +350,10 @@ int64_t replica_cut(struct replica_epoch_end leader, struct replica_epoch_end ow
 
 /* ---- follower */
 
-bool replica_answer_counts(const struct replica *replica, const struct replica_answer *answer)
+bool replica_answer_counts(const struct replica *replica, const struct replica_answer *answer, int32_t last_epoch)
 {
-    return replica->role == REPLICA_FOLLOWER && answer->leader_epoch == replica->row.leader_epoch && answer->asked_offset == replica->log_end;
+    return replica->role == REPLICA_FOLLOWER && answer->leader_epoch == replica->row.leader_epoch && answer->asked_offset == replica->log_end
+        && (answer->asked_last_epoch == last_epoch || COORD_BUG(ANSWER_BY_END));
 }
 
 void replica_follow_watermark(struct replica *replica, int64_t leader_high_watermark)

@@ -95,9 +95,10 @@ bool replica_diverges(int64_t offset, int32_t last_epoch, struct replica_epoch_e
 int64_t replica_cut(struct replica_epoch_end leader, struct replica_epoch_end own);
 
 /* ---- follower */
-struct replica_answer { int32_t leader_epoch; int64_t asked_offset; int64_t high_watermark; };
-/* False: the answer is void: of another epoch, or the own log changed since. */
-bool replica_answer_counts(const struct replica *replica, const struct replica_answer *answer);
+struct replica_answer { int32_t leader_epoch; int64_t asked_offset; int32_t asked_last_epoch; int64_t high_watermark; };
+/* False: the answer is void: of another epoch, or the own log changed since. last_epoch: of the own log's last record now (-1: empty). The end alone is not enough: a log that
+ * was cut and grew again to the same end would be cut a second time by a late answer, below what it has acknowledged. */
+bool replica_answer_counts(const struct replica *replica, const struct replica_answer *answer, int32_t last_epoch);
 void replica_follow_watermark(struct replica *replica, int64_t leader_high_watermark);     /* after the append of an answer */
 
 #endif

@@ -6,6 +6,7 @@ skipped and says so. The last line printed is 'N passed, N failed[, N skipped]';
 import argparse
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -136,6 +137,10 @@ STAGES = [
           need_program("ottla_sim_meta", "release"), ("build-release",)),
     Stage("sim-compact", "test", 90, lambda: [program("ottla_sim_compact", "release"), "--seeds", "400"], count_exit,
           need_program("ottla_sim_compact", "release"), ("build-release",)),
+    Stage("model", "test", 120, ["python3", "tests/model/run.py"], count_plain, lambda: None if shutil.which("spin") else "no spin here: ./dev setup"),
+    Stage("model-long", "all", 7200, ["python3", "tests/model/run.py", "--all"], count_plain, lambda: None if shutil.which("spin") else "no spin here: ./dev setup"),
+    Stage("sim-replication-long", "all", 900, lambda: [program("ottla_sim_replication", "release"), "--seeds", "10000", "--from", "100000"], count_plain,
+          need_program("ottla_sim_replication", "release"), ("build-release",)),
     Stage("sim-cluster-long", "all", 1800, lambda: [program("ottla_sim_cluster", "release"), "--seeds", "10000", "--from", "100000"], count_plain,
           need_program("ottla_sim_cluster", "release"), ("build-release",)),
     Stage("sim-rest", "test", 120, ["ctest", "--test-dir", "build/release", "-L", "sim", "-E", "seeds", "-j", str(JOBS),

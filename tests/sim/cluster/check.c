@@ -141,15 +141,13 @@ void check_apply(struct world *w, struct node *node, const struct coord_out *out
     }
     struct ot_coord_cluster_row row;
     CHECK(coord_cluster_get(view, &row) == OT_OK && ot_str_equal(row.cluster_id, ot_str_of(w->founded_as)));      /* 10. */
-    struct ot_uuid dir;
     struct ot_coord_voter_row voter;
-    (void)dir;
     if (node->wiped && (coord_voter_get(view, node->id, &voter) != OT_OK || ot_uuid_equal(&voter.dir_id, &node->dir_id))) {
         node->wiped = false;
     }
     if (out->delta.bytes > 0 && w->commit_max == out->stamp.version) {
         struct coord_value *before = w->nodes[0].up && &w->nodes[0] != node ? (struct coord_value *)(uintptr_t)coord_view(w->nodes[0].coord) : NULL;
-        if (before != NULL && w->nodes[0].applied.version + 1 == out->stamp.version) {
+        if (before != NULL && w->nodes[0].applied.version >= 1 && w->nodes[0].applied.version + 1 == out->stamp.version) {
             CHECK(differing(before, view) <= 1 && differing(view, before) <= 1);
         }
     }

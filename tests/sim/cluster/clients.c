@@ -103,7 +103,7 @@ void client_ask(struct world *w)
     struct client *client = &w->clients[ot_rng_below(&w->rng, CLIENTS)];
     uint32_t at = leader_or_any(w);
     struct node *node = &w->nodes[at];
-    w->next_client_us = w->now_us + ot_rng_below(&w->rng, 120000);
+    w->next_client_us = w->now_us + ot_rng_below(&w->rng, w->calm ? 120000 : w->client_gap_us);
     if (client->busy || !node->up || node->halted || node->paused_until_us > w->now_us) {
         return;
     }

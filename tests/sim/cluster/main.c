@@ -155,7 +155,10 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
     w->topics = calloc(TOPICS_MAX, sizeof *w->topics);
     ot_map_init(&w->publications);
     ot_map_init(&w->votes);
+    static const uint64_t gaps_us[] = { 120000, 120000, 1500000, 6000000 };
     w->twice = 0.01;
+    w->client_gap_us = gaps_us[ot_rng_below(&w->rng, OT_ARRAY_COUNT(gaps_us))];
+    w->slow_max = ot_rng_chance(&w->rng, 0.3) ? 0.4 : 0.1;
     make_nodes(w);
     w->next_fault_us = ot_rng_below(&w->rng, 8000000);
     run_until(w, 40000000 + ot_rng_below(&w->rng, 60000000));

@@ -89,12 +89,12 @@ static void part(struct world *w)
     }
     w->drop = ot_rng_chance(&w->rng, 0.3) ? 0.1 * (double)ot_rng_below(&w->rng, 4) : 0;
     w->twice = ot_rng_chance(&w->rng, 0.3) ? 0.2 : 0.01;
-    w->slow = ot_rng_chance(&w->rng, 0.3) ? 0.1 : 0;
+    w->slow = ot_rng_chance(&w->rng, 0.4) ? w->slow_max : 0;
 }
 
 /* ---- what goes wrong with nodes */
 
-static bool in_doubt(const struct world *w)            /* a memory is gone or half gone: no second one until it is back */
+bool sim_in_doubt(const struct world *w)            /* a memory is gone or half gone: no second one until it is back */
 {
     for (uint32_t i = 0; i < w->node_count; i++) {
         if (w->nodes[i].wiped || w->nodes[i].damaged_term >= 0) {
@@ -138,7 +138,7 @@ static void strike(struct world *w, struct node *node)
     if (!node->up) {
         return;
     }
-    bool spare = in_doubt(w) || node->observer || w->commit_max < 1;
+    bool spare = sim_in_doubt(w) || node->observer || w->commit_max < 1;
     if (kind < 30) {
         node->paused_until_us = w->now_us + ot_rng_below(&w->rng, 6000000);
         return;

@@ -128,7 +128,7 @@ static void carry_out(struct world *w, struct node *node, const struct coord_out
     case COORD_STORE:
         CHECK(node->job_count < JOBS_MAX);
         CHECK(!node->observer);
-        node->jobs[(node->job_first + node->job_count++) % JOBS_MAX] = (struct job){ .token = out->token, .sync = out->sync, .record = *out->record };
+        node->jobs[(node->job_first + node->job_count++) % JOBS_MAX] = (struct job){ .token = out->token, .sync = true, .record = *out->record };     /* as the server does */
         job_next(w, node);
         break;
     case COORD_SNAPSHOT: snapshot_begin(w, node, out); break;
@@ -214,6 +214,9 @@ void node_start(struct world *w, struct node *node)
         fprintf(stderr, "node %d: %s %s\n", node->id, ot_err_name(err), text);
     }
     CHECK(err == OT_OK);
+    if (image.unsure && node->damaged_term < 0) {          /* torn: nobody was told of it, but it cannot know that */
+        node->damaged_term = node->durable_term;
+    }
     if (!image.blank) {                        /* as it was founded, not as this start would found */
         config.cluster_id = (struct ot_str){ .null = true };
     }
@@ -241,7 +244,7 @@ void node_stop(struct world *w, struct node *node, bool machine)
         return;
     }
     if (!node->observer) {
-        if (node->job_count > 0 && machine && ot_rng_chance(&w->rng, 0.5)) {   /* in the middle of a write */
+        if (node->job_count > 0 && machine && !sim_in_doubt(w) && ot_rng_chance(&w->rng, 0.5)) {       /* in the middle of a write */
             struct job job = node->jobs[node->job_first];
             sim_disk_power_off_after(node->disk, 1 + ot_rng_below(&w->rng, 4));
             ot_ignore(write_record(w, node, &job), "nobody is told");

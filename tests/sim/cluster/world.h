@@ -52,6 +52,7 @@ struct world {
     struct event *events; uint32_t event_count;        /* heap by (at, order) */
     bool cut[NODES_MAX][NODES_MAX];            /* from, to */
     double drop, twice, slow;
+    uint64_t client_gap_us; double slow_max;   /* busy or idle, quick or slow networks: by the seed */
     bool calm;                                 /* faults are over */
     struct client clients[CLIENTS];
     uint64_t next_fault_us, next_client_us;
@@ -74,6 +75,7 @@ void sim_event(struct world *w, struct event event);
 bool sim_event_next(struct world *w, uint64_t before_us, struct event *out);
 void sim_send(struct world *w, uint32_t from, uint32_t to, struct ot_blob body);
 void sim_faults(struct world *w);              /* something goes wrong, or is mended */
+bool sim_in_doubt(const struct world *w);       /* a memory is gone, or may be */
 void sim_calm(struct world *w);                /* all is mended, everybody comes back */
 /* node.c */
 void node_start(struct world *w, struct node *node);

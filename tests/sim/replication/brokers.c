@@ -1,5 +1,6 @@
 #include "world.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +106,10 @@ void broker_crash(struct world *w, struct broker *broker, bool machine)
     broker->up = false;
     broker->life++;
     broker->boot = OT_MAX(broker->registered ? COORD_BOOT_PROCESS_CRASH : broker->boot, machine ? COORD_BOOT_MACHINE_CRASH : COORD_BOOT_PROCESS_CRASH);
+    if (w->verbose) {
+        printf("%.3f broker %d stops, machine %d, logs %lld/%lld %lld/%lld\n", (double)w->now_us / 1e6, broker->id, machine, (long long)broker->held[0].flushed,
+            (long long)broker->held[0].end, (long long)broker->held[1].flushed, (long long)broker->held[1].end);
+    }
     w->crashes++;
     w->machine_crashes += machine;
     for (uint32_t i = 0; i < PARTITIONS; i++) {
@@ -235,7 +240,7 @@ static void fetch_asked(struct world *w, struct broker *broker, const struct eve
     }
     check_watermark(w, broker, in->partition);
     struct event answer = { .kind = EVENT_ANSWER, .at_us = w->now_us + sim_delay(w), .broker = in->from, .partition = in->partition, .number = in->number,
-        .life = in->life, .answer = { held->replica.row.leader_epoch, fetch.offset, held->replica.high_watermark }, .diverges = !fetch.matches, .cut = found };
+        .life = in->life, .answer = { held->replica.row.leader_epoch, fetch.offset, in->last_epoch, held->replica.high_watermark }, .diverges = !fetch.matches, .cut = found };
     for (int64_t at = fetch.offset; fetch.matches && at < held->end && answer.record_count < BATCH_MAX; at++) {
         answer.records[answer.record_count++] = held->log[at];
     }
@@ -247,7 +252,7 @@ static void fetch_asked(struct world *w, struct broker *broker, const struct eve
 static void fetch_answered(struct world *w, struct broker *broker, const struct event *in)
 {
     struct held *held = &broker->held[in->partition];
-    if (!replica_answer_counts(&held->replica, &in->answer) || in->answer.asked_offset != held->end) {
+    if (!replica_answer_counts(&held->replica, &in->answer, last_epoch(held))) {
         return;
     }
     if (in->number == held->fetch_number) {

@@ -81,6 +81,16 @@ void check_watermark(struct world *w, const struct broker *broker, uint32_t part
 void check_rows(struct world *w)
 {
     struct coord_partition row;
+    if (w->verbose) {
+        for (uint32_t i = 0; i < PARTITIONS && w->topic_made; i++) {
+            if (coord_partition_get(coord_view(w->coord), &w->topic, (int32_t)i, &row) == OT_OK && row.partition_epoch != w->row_epoch[i]) {
+                printf("%.3f partition %u: leader %d epoch %d/%d isr %llx elr %llx replicas %d %d %d (%d) min %d durable %lld/%d adding %llx last %llx committed %lld\n",
+                    (double)w->now_us / 1e6, i, row.leader, row.leader_epoch, row.partition_epoch, (unsigned long long)row.isr, (unsigned long long)row.elr, row.replicas[0],
+                    row.replicas[1], row.replicas[2], row.replica_count, row.min_isr, (long long)row.durable_since, (int)row.durable_class,
+                    (unsigned long long)row.adding, (unsigned long long)row.last_members, (long long)w->committed_end[i]);
+            }
+        }
+    }
     for (uint32_t i = 0; i < PARTITIONS && w->topic_made; i++) {
         if (coord_partition_get(coord_view(w->coord), &w->topic, (int32_t)i, &row) != OT_OK) {
             continue;

@@ -322,6 +322,7 @@ int main(int argc, char **argv)
 {
     uint64_t seed = 1, seeds = 100, passed = 0, failed = 0, stop_after = 20;
     bool verbose = false;
+    setvbuf(stdout, NULL, _IOLBF, 0);
     for (int i = 1; i < argc; i++) {
         bool more = i + 1 < argc;
         if (strcmp(argv[i], "--seed") == 0 && more) seed = strtoull(argv[++i], NULL, 10), seeds = 1;

@@ -228,12 +228,13 @@ static void answers_of_another_epoch_or_log_end_are_void(void **state)
     one.row.leader = 2;
     one.row.leader_epoch = 6;
     apply(&one);
-    struct replica_answer answer = { .leader_epoch = 6, .asked_offset = 3 };
-    assert_true(replica_answer_counts(&one.replica, &answer));
+    struct replica_answer answer = { .leader_epoch = 6, .asked_offset = 3, .asked_last_epoch = 4 };
+    assert_true(replica_answer_counts(&one.replica, &answer, 4));
+    assert_false(replica_answer_counts(&one.replica, &answer, 6));     /* cut and grown again meanwhile */
     answer.leader_epoch = 5;
-    assert_false(replica_answer_counts(&one.replica, &answer));
-    answer = (struct replica_answer){ .leader_epoch = 6, .asked_offset = 2 };
-    assert_false(replica_answer_counts(&one.replica, &answer));
+    assert_false(replica_answer_counts(&one.replica, &answer, 4));
+    answer = (struct replica_answer){ .leader_epoch = 6, .asked_offset = 2, .asked_last_epoch = 4 };
+    assert_false(replica_answer_counts(&one.replica, &answer, 4));
     replica_follow_watermark(&one.replica, 9);
     assert_int_equal(one.replica.high_watermark, 3);
     (void)state;

@@ -1,0 +1,262 @@
+/* What leaders and operators ask of partitions, and the life of brokers. */
+#include "desk.h"
+
+static struct ot_uuid topic_id;
+
+static int setup(void **state)
+{
+    struct desk *desk = malloc(sizeof *desk);
+    desk_init(desk);
+    desk->auto_store = true;
+    assert_int_equal(desk_start(desk, 0), OT_OK);
+    for (int32_t id = 1; id <= 4; id++) {
+        assert_int_equal(desk_register(desk, id, (uint8_t)id, COORD_BOOT_CLEAN), OT_OK);
+    }
+    static const int32_t brokers[] = { 1, 2, 3 };
+    static const struct coord_assignment assignment = { 0, brokers, 3 };
+    static const struct coord_config_change change = { { "min.insync.replicas", 19, false }, { "2", 1, false } };
+    struct coord_request ask = { .ask = COORD_ASK_CREATE_TOPIC,
+        .u.topic = { .name = ot_str_of("t"), .assignments = &assignment, .assignment_count = 1, .configs = &change, .config_count = 1 } };
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_OK);
+    topic_id = ask.topic_id;
+    *state = desk;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    desk_free(*state);
+    free(*state);
+    return 0;
+}
+
+static struct coord_partition row_of(struct desk *desk)
+{
+    struct coord_partition row;
+    assert_int_equal(coord_partition_get(coord_view(desk->coord), &topic_id, 0, &row), OT_OK);
+    return row;
+}
+
+static int64_t epoch_of(struct desk *desk, int32_t id)
+{
+    struct ot_coord_broker_row row;
+    struct ot_arena arena;
+    uint8_t room[4096];
+    ot_arena_init_with(&arena, room, sizeof room, 0);
+    assert_int_equal(coord_broker_get(coord_view(desk->coord), id, &arena, &row), OT_OK);
+    return row.broker_epoch;
+}
+
+static int64_t sequence;
+
+/* Leader says: these are in sync. */
+static enum ot_err alter_as(struct desk *desk, int32_t broker, int32_t leader_epoch, int32_t partition_epoch, const int32_t *ids, uint32_t count, int64_t epoch_off)
+{
+    struct coord_member members[8];
+    for (uint32_t i = 0; i < count; i++) {
+        members[i] = (struct coord_member){ ids[i], epoch_of(desk, ids[i]) + epoch_off };
+    }
+    struct coord_alter one = { .topic_id = topic_id, .leader_epoch = leader_epoch, .partition_epoch = partition_epoch, .members = members, .member_count = count };
+    struct coord_request ask = { .ask = COORD_ASK_ALTER,
+        .u.alter = { .broker_id = broker, .broker_epoch = epoch_of(desk, broker), .term = coord_term(desk->coord), .sequence = ++sequence, .items = &one, .count = 1 } };
+    desk_ask(desk, &ask);
+    return ask.error != OT_OK ? ask.error : one.error;
+}
+
+static enum ot_err alter(struct desk *desk, const int32_t *ids, uint32_t count)
+{
+    struct coord_partition row = row_of(desk);
+    return alter_as(desk, row.leader, row.leader_epoch, row.partition_epoch, ids, count, 0);
+}
+
+static void who_leaves_below_min_isr_stays_eligible(void **state)
+{
+    struct desk *desk = *state;
+    int32_t two[] = { 1, 2 }, one[] = { 1 };
+    assert_int_equal(alter(desk, two, 2), OT_OK);
+    assert_int_equal(row_of(desk).elr, 0);
+    assert_int_equal(alter(desk, one, 1), OT_OK);
+    assert_int_equal(row_of(desk).isr, 1);
+    assert_int_equal(row_of(desk).elr, 2);
+    assert_int_equal(alter(desk, two, 2), OT_OK);
+    assert_int_equal(row_of(desk).elr, 0);
+}
+
+static void altering_is_compared_and_set(void **state)
+{
+    struct desk *desk = *state;
+    int32_t two[] = { 1, 2 }, other[] = { 2, 3 }, stranger[] = { 1, 4 };
+    struct coord_partition row = row_of(desk);
+    assert_int_equal(alter_as(desk, 2, row.leader_epoch, row.partition_epoch, two, 2, 0), OT_ERR_FENCED_LEADER_EPOCH);
+    assert_int_equal(alter_as(desk, 1, row.leader_epoch + 1, row.partition_epoch, two, 2, 0), OT_ERR_NOT_CONTROLLER);
+    assert_int_equal(alter_as(desk, 1, row.leader_epoch, row.partition_epoch + 1, two, 2, 0), OT_ERR_INVALID_UPDATE_VERSION);
+    assert_int_equal(alter_as(desk, 1, row.leader_epoch, row.partition_epoch, other, 2, 0), OT_ERR_INVALID_REQUEST);
+    assert_int_equal(alter_as(desk, 1, row.leader_epoch, row.partition_epoch, stranger, 2, 0), OT_ERR_INVALID_REQUEST);
+    assert_int_equal(row_of(desk).partition_epoch, row.partition_epoch);
+    assert_int_equal(alter(desk, two, 2), OT_OK);
+    int32_t three[] = { 1, 2, 3 };
+    row = row_of(desk);
+    assert_int_equal(alter_as(desk, 1, row.leader_epoch, row.partition_epoch, three, 3, -1), OT_ERR_INELIGIBLE_REPLICA);      /* of an earlier life */
+    sequence -= 2;
+    assert_int_equal(alter_as(desk, 1, row.leader_epoch, row.partition_epoch, three, 3, 0), OT_ERR_REQUEST_TIMED_OUT);        /* a younger one came first */
+    sequence += 2;
+    assert_int_equal(alter(desk, three, 3), OT_OK);
+}
+
+static enum ot_err elect(struct desk *desk, bool unclean)
+{
+    struct coord_request ask = { .ask = COORD_ASK_ELECT, .u.elect = { .topic_id = topic_id, .unclean = unclean, .candidate = -1 } };
+    desk_ask(desk, &ask);
+    return ask.error;
+}
+
+static enum ot_err fence(struct desk *desk, int32_t id)
+{
+    struct coord_request ask = { .ask = COORD_ASK_FENCE, .u.fence = { id, epoch_of(desk, id) } };
+    desk_ask(desk, &ask);
+    return ask.error;
+}
+
+static void the_preferred_leader_is_elected_when_it_is_in_sync(void **state)
+{
+    struct desk *desk = *state;
+    int32_t three[] = { 1, 2, 3 };
+    assert_int_equal(elect(desk, false), OT_ERR_ELECTION_NOT_NEEDED);
+    assert_int_equal(fence(desk, 1), OT_OK);
+    assert_int_equal(row_of(desk).leader, 2);
+    assert_int_equal(elect(desk, false), OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE);
+    assert_int_equal(desk_register(desk, 1, 11, COORD_BOOT_CLEAN), OT_OK);
+    assert_int_equal(alter(desk, three, 3), OT_OK);
+    int32_t epoch = row_of(desk).leader_epoch;
+    assert_int_equal(elect(desk, false), OT_OK);
+    assert_int_equal(row_of(desk).leader, 1);
+    assert_int_equal(row_of(desk).leader_epoch, epoch + 1);
+}
+
+static void an_unclean_election_says_what_may_be_lost(void **state)
+{
+    struct desk *desk = *state;
+    int32_t two[] = { 1, 2 };
+    assert_int_equal(alter(desk, two, 2), OT_OK);
+    assert_int_equal(fence(desk, 1), OT_OK);
+    assert_int_equal(fence(desk, 2), OT_OK);
+    assert_int_equal(row_of(desk).leader, -1);                 /* 3 lives, but lacks records */
+    assert_int_equal(elect(desk, true), OT_OK);
+    assert_int_equal(row_of(desk).leader, 3);
+    assert_int_equal(row_of(desk).isr, 4);
+    assert_true(row_of(desk).recovering);
+    assert_true(row_of(desk).loss_version > 0);
+    assert_int_equal(elect(desk, true), OT_ERR_ELECTION_NOT_NEEDED);
+}
+
+static enum ot_err reassign(struct desk *desk, const int32_t *target, int32_t count)
+{
+    struct coord_request ask = { .ask = COORD_ASK_REASSIGN, .u.reassign = { .topic_id = topic_id, .target = target, .count = count } };
+    desk_ask(desk, &ask);
+    return ask.error;
+}
+
+static void a_reassignment_ends_when_the_new_ones_are_in_sync(void **state)
+{
+    struct desk *desk = *state;
+    int32_t target[] = { 4, 3 }, all[] = { 4, 3, 1, 2 };
+    assert_int_equal(reassign(desk, NULL, 0), OT_ERR_NO_REASSIGNMENT_IN_PROGRESS);
+    assert_int_equal(reassign(desk, target, 2), OT_OK);
+    struct coord_partition row = row_of(desk);
+    assert_int_equal(row.replica_count, 4);
+    assert_int_equal(row.replicas[0], 4);
+    assert_int_equal(row.adding, 1);
+    assert_int_equal(row.removing, 12);
+    assert_int_equal(row.leader, 1);
+    assert_int_equal(alter(desk, all, 4), OT_OK);
+    row = row_of(desk);
+    assert_int_equal(row.replica_count, 2);
+    assert_int_equal(row.leader, 4);
+    assert_int_equal(row.isr, 3);
+    assert_int_equal(row.adding | row.removing, 0);
+}
+
+static void a_reassignment_can_be_cancelled_and_replaced(void **state)
+{
+    struct desk *desk = *state;
+    int32_t target[] = { 4, 3, 2 }, other[] = { 2, 1, 4 }, twice[] = { 4, 4 }, unknown[] = { 9 };
+    assert_int_equal(reassign(desk, twice, 2), OT_ERR_INVALID_REPLICA_ASSIGNMENT);
+    assert_int_equal(reassign(desk, unknown, 1), OT_ERR_INVALID_REPLICA_ASSIGNMENT);
+    assert_int_equal(reassign(desk, target, 3), OT_OK);
+    assert_int_equal(reassign(desk, other, 3), OT_OK);
+    assert_int_equal(row_of(desk).replica_count, 4);
+    assert_int_equal(reassign(desk, NULL, 0), OT_OK);
+    struct coord_partition row = row_of(desk);
+    assert_int_equal(row.replica_count, 3);
+    assert_int_equal(coord_replica_bit(&row, 4), 0);
+    assert_int_equal(row.leader, 1);
+    assert_int_equal(row.isr, 7);
+}
+
+static struct coord_request beat(struct desk *desk, int32_t id, bool stops)
+{
+    struct coord_request ask = { .ask = COORD_ASK_HEARTBEAT,
+        .u.heartbeat = { .broker_id = id, .broker_epoch = epoch_of(desk, id), .applied_version = coord_view(desk->coord)->stamp.version, .want_shutdown = stops } };
+    desk_ask(desk, &ask);
+    return ask;
+}
+
+static void a_stopping_broker_goes_when_everybody_knows_who_leads(void **state)
+{
+    struct desk *desk = *state;
+    struct coord_request ask = beat(desk, 1, true);
+    assert_int_equal(ask.error, OT_OK);
+    assert_false(ask.may_stop);
+    assert_int_equal(row_of(desk).leader, 2);
+    assert_int_equal(row_of(desk).isr, 6);
+    assert_int_equal(row_of(desk).elr, 0);
+    assert_false(beat(desk, 1, true).may_stop);
+    beat(desk, 2, false);
+    beat(desk, 3, false);
+    assert_false(beat(desk, 1, true).may_stop);
+    beat(desk, 4, false);
+    assert_true(beat(desk, 1, true).may_stop);
+    int32_t three[] = { 1, 2, 3 };
+    assert_int_equal(alter(desk, three, 3), OT_ERR_INELIGIBLE_REPLICA);        /* it is on its way out */
+}
+
+static void the_last_one_in_sync_keeps_its_lead_when_it_stops(void **state)
+{
+    struct desk *desk = *state;
+    int32_t one[] = { 1 };
+    assert_int_equal(alter(desk, one, 1), OT_OK);
+    beat(desk, 1, true);
+    assert_int_equal(row_of(desk).leader, 1);
+}
+
+static void a_broker_is_forgotten_once_it_holds_nothing(void **state)
+{
+    struct desk *desk = *state;
+    struct coord_request ask = { .ask = COORD_ASK_UNREGISTER, .u.unregister = { 4 } };
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_ERR_INVALID_REQUEST);
+    assert_int_equal(fence(desk, 4), OT_OK);
+    assert_int_equal(fence(desk, 3), OT_OK);
+    ask = (struct coord_request){ .ask = COORD_ASK_UNREGISTER, .u.unregister = { 3 } };
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_ERR_INVALID_REQUEST);       /* holds replicas */
+    ask = (struct coord_request){ .ask = COORD_ASK_UNREGISTER, .u.unregister = { 4 } };
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_OK);
+    ask = (struct coord_request){ .ask = COORD_ASK_HEARTBEAT, .u.heartbeat = { .broker_id = 4 } };
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_ERR_BROKER_ID_NOT_REGISTERED);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(who_leaves_below_min_isr_stays_eligible), TEST(altering_is_compared_and_set), TEST(the_preferred_leader_is_elected_when_it_is_in_sync),
+        TEST(an_unclean_election_says_what_may_be_lost), TEST(a_reassignment_ends_when_the_new_ones_are_in_sync),
+        TEST(a_reassignment_can_be_cancelled_and_replaced), TEST(a_stopping_broker_goes_when_everybody_knows_who_leads),
+        TEST(the_last_one_in_sync_keeps_its_lead_when_it_stops), TEST(a_broker_is_forgotten_once_it_holds_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
