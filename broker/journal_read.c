@@ -131,6 +131,13 @@ static enum ot_err judge_tail(struct broker_journal *journal, uint64_t file_byte
     image->unsure = true;
     ot_log(OT_LOG_WARN, "coordinator", "journal_tail_cut", "file=%s/%s pos=%llu bytes=%llu", journal->dir, JOURNAL_NAME, (unsigned long long)journal->end_pos,
         (unsigned long long)(file_bytes - journal->end_pos));
+    if (!image->blank && journal->term_fd != -1 && image->term.term > 0) {     /* the doubt must be on the disk before what caused it is gone */
+        struct coord_record doubt = { .kind = COORD_RECORD_TERM, .u.term = image->term };
+        doubt.u.term.unsure_term = image->term.term;
+        if ((err = broker_journal_write(journal, &doubt, true)) != OT_OK) {
+            return err;
+        }
+    }
     err = journal->io->ops->truncate(journal->io, journal->fd, journal->end_pos);
     return err == OT_OK ? journal->io->ops->fdatasync(journal->io, journal->fd) : err;
 }
