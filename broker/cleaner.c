@@ -156,6 +156,8 @@ static void clean_run(struct ot_task *task)
     }
     if (decoder != NULL) broker_decoder_give(core, decoder);
     int64_t now_us = ot_exec_now_us(core->background_exec);
+    if (err != OT_OK && err != OT_ERR_CANCELLED && eng_log_read_only(partition->log))     /* a swap stopped between the names: a restart completes it */
+        eng_store_fail_dir(core->store, partition->store_dir, err, "compaction");
     count_run(core, &done, err, now_us - start_us);
     tell_result(partition, &done, err, now_us - start_us);
     pthread_mutex_lock(&partition->mutex);

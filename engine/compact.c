@@ -7,6 +7,7 @@
 #define PACE_BYTES (256u << 10)
 #define BUFFER_BYTES_MIN (16u << 10)
 #define BUFFER_BYTES_MAX (64u << 20)
+#define READ_BYTES_MAX (8u << 20)
 
 int64_t eng_log_first_dirty(const struct eng_log *log) { return atomic_load_explicit(&log->first_dirty, memory_order_acquire); }
 
@@ -150,6 +151,7 @@ static enum ot_err prepare(struct eng_compaction *run, int64_t first_dirty, int6
     const struct eng_compact *how = run->how;
     uint32_t bytes = OT_MIN(OT_MAX(how->buffer_bytes, BUFFER_BYTES_MIN), BUFFER_BYTES_MAX);
     run->read_buffer = malloc(bytes);
+    run->read_bytes = bytes;
     run->out.buffer = malloc(bytes);
     run->out.buffer_bytes = bytes;
     run->out.indexes = calloc(1, sizeof *run->out.indexes);
@@ -182,6 +184,16 @@ static void finish(struct eng_compaction *run)
 /* Gives each batch of a source from pos on, checked, to each. */
 typedef enum ot_err (*batch_fn)(struct eng_compaction *run, const uint8_t *data, const struct eng_batch_info *info, void *arg);
 
+/* A buffer that holds the largest batch is read into once for each byte. One beyond reason is loaded by itself. */
+static void make_room(struct eng_compaction *run, struct eng_scan *scan, uint64_t bytes)
+{
+    if (bytes <= scan->buffer_cap || bytes > READ_BYTES_MAX) return;
+    uint8_t *grown = realloc(run->read_buffer, bytes);
+    if (grown == NULL) return;
+    run->read_buffer = scan->buffer = grown;
+    run->read_bytes = scan->buffer_cap = (uint32_t)bytes;
+}
+
 static enum ot_err each_batch(struct eng_compaction *run, const struct eng_compact_source *source, uint64_t pos, batch_fn each, void *arg)
 {
     struct eng_log *log = run->log;
@@ -191,7 +203,7 @@ static enum ot_err each_batch(struct eng_compaction *run, const struct eng_compa
     int fd = -1;
     enum ot_err err = eng_segment_acquire(source->seg, log->dir_path, ENG_SEGMENT_LOG, true, &fd);
     if (err != OT_OK) return err;
-    eng_scan_init(&scan, log->io, fd, pos, source->bytes, run->read_buffer, run->out.buffer_bytes);
+    eng_scan_init(&scan, log->io, fd, pos, source->bytes, run->read_buffer, run->read_bytes);
     scan.check_crc = true;
     for (;;) {
         const uint8_t *data = NULL;
@@ -202,6 +214,7 @@ static enum ot_err each_batch(struct eng_compaction *run, const struct eng_compa
             break;
         }
         if (err != OT_OK) break;
+        make_room(run, &scan, (uint64_t)info.batch_bytes);
         err = eng_scan_load(&scan, &info, ENG_COMPACT_BATCH_BYTES_MAX, &data, &owned);
         if (err == OT_OK) err = each(run, data, &info, arg);
         free(owned);
@@ -258,8 +271,7 @@ static enum ot_err build_map(struct eng_compaction *run, int64_t from_offset)
     if (err == OT_ERR_EXISTS) err = OT_OK;
     /* all seen: what lies between the last batch and the end is a hole */
     if (err == OT_OK && !mapping.full) run->map_end = run->sources[run->source_count - 1].end_offset;
-    double used = (double)run->map.used / (double)run->map.used_max;
-    run->result->map_used = OT_MAX(run->result->map_used, used);
+    run->result->map_used = OT_MAX(run->result->map_used, eng_compact_map_fill(&run->map));
     return err;
 }
 

@@ -83,6 +83,7 @@ struct eng_compaction {
     struct eng_compact_txns txns;
     struct eng_compact_out out;
     uint8_t *read_buffer;
+    uint32_t read_bytes;
     struct eng_compact_stretch *stretches;
     uint32_t stretch_count, stretch_cap;
     struct eng_sink sink;

@@ -19,13 +19,16 @@ static enum ot_err fill(struct eng_scan *scan, uint64_t pos, uint32_t bytes, con
     if (pos < scan->buffer_pos || pos + bytes > scan->buffer_pos + scan->buffer_bytes) {
         uint32_t want = (uint32_t)OT_MIN((uint64_t)scan->buffer_cap, scan->end - pos);
         size_t got_all = 0;
+        if (pos >= scan->buffer_pos && pos < scan->buffer_pos + scan->buffer_bytes) {      /* the beginning is here already */
+            got_all = (size_t)(scan->buffer_pos + scan->buffer_bytes - pos);
+            memmove(scan->buffer, scan->buffer + (pos - scan->buffer_pos), got_all);
+            scan->read_bytes -= got_all;
+        }
+        scan->buffer_bytes = 0;
         while (got_all < bytes) {
             size_t got = 0;
             enum ot_err err = scan->io->ops->pread(scan->io, scan->fd, scan->buffer + got_all, want - got_all, pos + got_all, &got);
-            if (err != OT_OK || got == 0) {
-                scan->buffer_bytes = 0;
-                return err != OT_OK ? err : OT_ERR_SHORT;
-            }
+            if (err != OT_OK || got == 0) return err != OT_OK ? err : OT_ERR_SHORT;
             got_all += got;
         }
         scan->buffer_pos = pos;

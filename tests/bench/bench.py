@@ -230,7 +230,7 @@ def transactions(side):
 
 
 # what is compacted: name -> gigabytes, records a batch, record bytes, distinct batches, codec
-COMPACT = {"1 KB records": (1.0, 1000, 1000, 100, "none"), "100 B records": (0.5, 8000, 100, 20, "none"), "1 KB records, lz4": (1.0, 1000, 1000, 100, "lz4")}
+COMPACT = {"1 KB records": (1.0, 1000, 1000, 100, "none"), "100 B records": (0.5, 8000, 100, 20, "none"), "1 KB records, zstd": (1.0, 1000, 1000, 100, "zstd")}
 
 
 def alter(c, kind, name, **configs):
@@ -339,7 +339,7 @@ TARGETS = {"start, empty": 50, f"start with {MANY} partitions after kill -9": 1,
            "resident, empty": 64, f"resident, {MANY} partitions": 64 + MANY * 4 / 1024, "idle CPU, empty": 1,
            f"idle CPU, {MANY} partitions": 5}
 AGAINST = [(r"^produce, .*(lz4|zstd)$", 1, None), (r"^produce, one record, pipelined$", 12, None), (r"^produce, one record, ping-pong$", None, 1.5),
-           (r"^compact, .*(records|lz4)$", 5, None), (r"^transactions of", 5, None), (r"^produce, .* (KB|B)$", 8, 1.5), (r"^fetch, 1 MiB$", 2, 1.3)]
+           (r"^compact, .*(records|zstd)$", 5, None), (r"^transactions of", 5, None), (r"^produce, .* (KB|B)$", 8, 1.5), (r"^fetch, 1 MiB$", 2, 1.3)]
 HIGHER_IS_BETTER = re.compile("rate$")
 
 

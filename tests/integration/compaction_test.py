@@ -132,6 +132,22 @@ def test_kill_9_in_the_middle_of_cleaning(own_broker, name, rounds):
     assert not left, left
 
 
+def test_a_run_ends_with_its_topic_and_with_the_server(own_broker, name):
+    broker = own_broker(log_cleaner_io_max_bytes_per_second="100000", **QUICK)
+    for topic in (name, name + "-too"):
+        create(broker, topic)
+        write(broker, topic, {}, 15000, seed=6)
+    until(lambda: metric(broker, "cleaner_running") == 1, 20, "a run")       # it would take a minute
+    running = next(t for t in (name, name + "-too") if view(broker, t)["state"] == "running")
+    with broker.connect() as c:
+        Admin(c).delete(running)
+    until(lambda: not broker.partition(running).exists() and not list(broker.data.glob(running + "*-delete")), 10, "its files gone")
+    until(lambda: metric(broker, "cleaner_running") == 1, 20, "the other one's run")
+    begin = time.monotonic()
+    broker.stop()
+    assert "flushed=yes" in broker.log() and time.monotonic() - begin < 60
+
+
 def test_compact_and_delete_does_both(own_broker, name):
     broker, state = own_broker(**QUICK), {}
     create(broker, name, **{"cleanup.policy": "compact,delete", "retention.ms": "3600000"})

@@ -461,6 +461,75 @@ static void the_point_reached_is_clamped_at_open_and_by_truncation(void **state)
     assert_int_equal(eng_log_first_dirty(cx->fx.log), 3);
 }
 
+/* ---- each call of the disk fails once ---- */
+
+static void fill_for_faults(struct cx *cx)
+{
+    for (int i = 0; i < 9; i++) {
+        (void)cx_send(cx, "a=1 b=1 c=1", 1, false);
+        (void)cx_send(cx, i % 2 == 0 ? "d=1" : "e=1 a", 2, true);
+        (void)cx_end(cx, 2, i % 3 != 0);
+    }
+    (void)cx_put(cx, "a=2 b=2 c=2 d=2 e=2");
+    cx_seal(cx);
+}
+
+/* What must be there, however far a run came. */
+static void check_last_values(struct cx *cx)
+{
+    struct cx_log *log = cx_read(cx);
+    assert_int_equal(fx_faults(&cx->fx), 0);
+    assert_true(log->count >= 6);
+    const char *want[] = { "a", "b", "c", "d", "e", "active" };
+    for (uint32_t i = 0; i < 6; i++) {
+        const struct cx_record *record = &log->list[log->count - 6 + i];
+        assert_string_equal(record->key, want[i]);
+        assert_string_equal(record->value, i == 5 ? "1" : "2");
+    }
+}
+
+/* False: the run makes fewer calls than that. */
+static bool run_with_failure(struct cx *cx, uint64_t at, enum ot_err err)
+{
+    int64_t flushed;
+    fill_for_faults(cx);
+    assert_int_equal(eng_log_flush(cx->fx.log, &flushed), OT_OK);
+    ot_io_fault_at(&cx->fx.fault, OT_IO_CALL_ANY, at, err);
+    enum ot_err got = cx_try_compact(cx);
+    bool fired = cx->fx.fault.fired;
+    ot_io_fault_at(&cx->fx.fault, OT_IO_CALL_ANY, 0, OT_OK);
+    assert_true(fired || got == OT_OK);
+    check_last_values(cx);
+    if (eng_log_read_only(cx->fx.log)) {   /* between the names: a restart completes it */
+        int64_t end = eng_log_end_offset(cx->fx.log);
+        fx_crash(&cx->fx);
+        fx_open(&cx->fx, end, false);
+        check_last_values(cx);
+    }
+    assert_int_equal(cx_try_compact(cx), OT_OK);
+    check_last_values(cx);
+    assert_int_equal(cx_read(cx)->count, 6);
+    fx_close(&cx->fx);
+    assert_int_equal(cx->fx.fault.open_fds, 0);
+    return fired;
+}
+
+static void one_failing_call_costs_a_run_and_nothing_else(void **state)
+{
+    struct cx *cx = *state;
+    uint64_t at = 1;
+    bool fired = true;
+    for (; fired; at++) {
+        fired = run_with_failure(cx, at, OT_ERR_NO_SPACE);
+        cx_free(cx);
+        cx_init(cx);
+        fired = run_with_failure(cx, at, OT_ERR_IO) || fired;
+        cx_free(cx);
+        cx_init(cx);
+    }
+    assert_true(at > 30);
+}
+
 /* A set of magic 1, one entry a record, and one compressed wrapper: as old folders hold them. */
 static size_t legacy_entry(uint8_t *out, int64_t offset, int8_t attributes, int64_t timestamp, const char *key, const void *value, int32_t value_bytes)
 {
@@ -540,6 +609,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_truncation_under_a_run_cancels_it, setup, teardown),
         cmocka_unit_test_setup_teardown(a_run_that_is_told_to_stop_leaves_nothing_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(the_point_reached_is_clamped_at_open_and_by_truncation, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_failing_call_costs_a_run_and_nothing_else, setup, teardown),
         cmocka_unit_test_setup_teardown(old_message_formats_are_compacted_too, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
