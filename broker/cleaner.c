@@ -118,7 +118,7 @@ static void tell_result(const struct broker_partition *partition, const struct e
             (unsigned long long)done->records_read, (unsigned long long)done->records_kept, done->passes, (long long)done->first_dirty, (long long)(took_us / 1000));
     else if (err == OT_ERR_CORRUPT || err == OT_ERR_IO)
         ot_log(OT_LOG_ERROR, "cleaner", "uncleanable", "topic=%s partition=%d error=%s offset=%lld failures=%u text=\"the partition is served but not compacted; tried again later\"",
-            topic, partition->index, ot_err_name(err), (long long)done->damaged_offset, partition->cleaner.failures);
+            topic, partition->index, ot_err_name(err), (long long)done->damaged_offset, partition->cleaner.failures + 1);
     else if (err != OT_OK && err != OT_ERR_CANCELLED)
         ot_log(OT_LOG_WARN, "cleaner", "compaction_failed", "topic=%s partition=%d error=%s", topic, partition->index, ot_err_name(err));
 }
