@@ -13,6 +13,7 @@
  * crash may have kept one of two unsynced index files. */
 #include "base/log.h"
 #include "engine/log_inner.h"
+#include "engine/snapshots.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@ struct recovery {
     int64_t checked_from;                  /* the recovery point: checksums from here on */
     int64_t recovery_point;                /* as it was told */
     int64_t expected;                      /* next offset */
+    int64_t first_hole;                    /* above the recovery point, INT64_MAX: none. The log may have such, and then a crash may have made it */
     int32_t last_epoch, leader_epochs, file_epoch;     /* file_epoch: the latest of the epoch file, -1: it says nothing */
     bool clean;
     bool indexes_off;                      /* the disk is full */
@@ -164,13 +166,19 @@ static enum ot_err sync_indexes(struct recovery *r)
     return OT_OK;
 }
 
+static void note_hole(struct recovery *r, int64_t from, int64_t to)
+{
+    if (to > from && from >= r->checked_from) r->first_hole = OT_MIN(r->first_hole, from);
+}
+
 /* Is this batch what must come next? Below the recovery point only offsets that go back are wrong. */
-static bool follows(const struct recovery *r, const struct eng_batch_info *info)
+static bool follows(struct recovery *r, const struct eng_batch_info *info)
 {
     if (r->expected < 0) return true;
     if (info->base_offset < r->expected && info->magic >= 2) return false;
     bool hole_ok = r->config.compact_enabled || info->magic < 2 || r->expected < r->checked_from;
     if (info->base_offset > r->expected && !hole_ok) return false;
+    if (info->magic >= 2) note_hole(r, r->expected, info->base_offset);
     return info->partition_leader_epoch < 0 || info->partition_leader_epoch >= r->last_epoch;
 }
 
@@ -459,9 +467,10 @@ static enum ot_err walk_segment(struct recovery *r, uint32_t slot, bool *stopped
 }
 
 /* A later segment must go on where the former ended. */
-static bool segment_follows(const struct recovery *r, const struct eng_segment *before, const struct eng_segment *seg)
+static bool segment_follows(struct recovery *r, const struct eng_segment *before, const struct eng_segment *seg)
 {
     if (seg->base_offset < before->end_offset) return false;
+    if (r->config.compact_enabled) note_hole(r, before->end_offset, seg->base_offset);
     return seg->base_offset == before->end_offset || r->config.compact_enabled || before->end_offset < r->checked_from;
 }
 
@@ -521,12 +530,14 @@ static enum ot_err walk_from(struct recovery *r, uint32_t slot)
 static enum ot_err scan_segments(struct eng_log *log, const struct eng_log_open *how, struct eng_recovery *out, int32_t *epoch_out)
 {
     struct recovery r = { .log = log, .config = how->config, .out = out, .clean = how->clean, .last_epoch = -1, .leader_epochs = how->leader_epochs,
-        .file_epoch = log->epochs_damaged ? -1 : eng_epochs_latest(log->epochs), .recovery_point = how->recovery_point };
+        .file_epoch = log->epochs_damaged ? -1 : eng_epochs_latest(log->epochs), .recovery_point = how->recovery_point, .first_hole = INT64_MAX };
     if (log->segment_count == 0) return OT_OK;
     r.checked_from = how->clean ? INT64_MAX : OT_MAX(how->recovery_point, log->segments[0]->base_offset);
     /* one before: a segment that was sealed right behind the recovery point may still have its preallocated size */
     uint32_t slot = how->clean ? log->segment_count - 1 : eng_log_slot(log, r.checked_from - 1);
     enum ot_err err = walk_from(&r, slot);
+    /* a snapshot from behind a hole may know of batches that the crash took: their repetition would be called a duplicate */
+    if (err == OT_OK && r.first_hole != INT64_MAX && !eng_log_read_only(log)) err = eng_snapshots_delete_above(log->io, log->dir_path, r.first_hole);
     if (err != OT_OK) return err;
     *epoch_out = r.last_epoch;
     for (uint32_t i = slot; i < log->segment_count && !how->clean; i++) log->segments[i]->dirty = log->segments[i]->name_unsynced = true;
@@ -538,7 +549,7 @@ enum ot_err eng_log_rewalk_active(struct eng_log *log)
 {
     struct eng_recovery out = { .cut_offset = -1 };
     struct eng_segment *seg = eng_log_active(log);
-    struct recovery r = { .log = log, .config = eng_log_config_now(log), .out = &out, .last_epoch = -1, .checked_from = seg->end_offset };
+    struct recovery r = { .log = log, .config = eng_log_config_now(log), .out = &out, .last_epoch = -1, .first_hole = INT64_MAX, .checked_from = seg->end_offset };
     int64_t end_offset = seg->end_offset;
     enum ot_err err = walk_from(&r, log->segment_count - 1);
     pthread_mutex_lock(&log->lock);
