@@ -34,6 +34,14 @@ static enum ot_err open_records(struct eng_compaction *run, const uint8_t *data,
 
 static bool by_bytes(const struct eng_batch_info *info) { return info->magic >= 2 && info->codec == ENG_CODEC_NONE; }
 
+/* Offset deltas are a producer's word, and Kafka takes odd ones. One that reaches past its batch would supersede records that come later. */
+static int64_t sane_offset(const struct eng_record_iter *iter, int64_t offset)
+{
+    int64_t last_offset = eng_batch_last_offset(&iter->info);
+    if (iter->info.magic >= 2 && offset < iter->info.base_offset) return iter->info.base_offset;
+    return OT_MIN(offset, last_offset);
+}
+
 /* Fills the window. NOT_FOUND: the batch ended, with what is in the window. */
 static enum ot_err fill_window(struct eng_compaction *run, struct eng_record_iter *iter, const uint8_t *data, struct window *window)
 {
@@ -45,7 +53,7 @@ static enum ot_err fill_window(struct eng_compaction *run, struct eng_record_ite
         uint32_t from = bytes ? (uint32_t)(iter->at - data) : (uint32_t)iter->index;
         if ((err = eng_record_next(iter, &record)) != OT_OK) break;
         struct seen *seen = &window->list[window->count++];
-        *seen = (struct seen){ .offset = record.offset, .timestamp = record.timestamp, .from = from, .to = bytes ? (uint32_t)(iter->at - data) : (uint32_t)iter->index,
+        *seen = (struct seen){ .offset = sane_offset(iter, record.offset), .timestamp = record.timestamp, .from = from, .to = bytes ? (uint32_t)(iter->at - data) : (uint32_t)iter->index,
             .key_null = record.key.null, .value_null = record.value.null };
         if (record.key.null) continue;
         seen->hash = eng_compact_map_hash(&run->map, record.key.data, record.key.bytes);

@@ -461,6 +461,28 @@ static void the_point_reached_is_clamped_at_open_and_by_truncation(void **state)
     assert_int_equal(eng_log_first_dirty(cx->fx.log), 3);
 }
 
+static void odd_offset_deltas_supersede_nothing_later(void **state)
+{
+    struct cx *cx = *state;
+    struct eng_sink sink;
+    struct eng_batch_builder builder;
+    struct eng_batch_fields fields = eng_batch_fields_default();
+    struct ot_blob a = { (const uint8_t *)"a", 1, false }, b = { (const uint8_t *)"b", 1, false }, one = { (const uint8_t *)"1", 1, false };
+    fields.leader_epoch = 0;
+    fields.last_offset_delta = 1;
+    eng_sink_malloc(&sink, 1000);
+    assert_int_equal(eng_batch_build_begin(&builder, &fields, NULL, &sink), OT_OK);
+    assert_int_equal(eng_batch_build_record(&builder, 0, FX_NOW, a, one, NULL, 0), OT_OK);
+    assert_int_equal(eng_batch_build_record(&builder, 7, FX_NOW, b, one, NULL, 0), OT_OK);         /* far past the batch, which ends with 1 */
+    assert_int_equal(eng_batch_build_finish(&builder), OT_OK);
+    cx_append(cx, sink.data, sink.bytes);
+    eng_sink_free(&sink);
+    (void)cx_put(cx, "a=2 b=2");
+    cx_seal(cx);
+    cx_compact(cx);
+    assert_string_equal(cx_all(cx), "2:a=2 3:b=2 4:active=1");
+}
+
 /* ---- each call of the disk fails once ---- */
 
 static void fill_for_faults(struct cx *cx)
@@ -609,6 +631,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_truncation_under_a_run_cancels_it, setup, teardown),
         cmocka_unit_test_setup_teardown(a_run_that_is_told_to_stop_leaves_nothing_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(the_point_reached_is_clamped_at_open_and_by_truncation, setup, teardown),
+        cmocka_unit_test_setup_teardown(odd_offset_deltas_supersede_nothing_later, setup, teardown),
         cmocka_unit_test_setup_teardown(one_failing_call_costs_a_run_and_nothing_else, setup, teardown),
         cmocka_unit_test_setup_teardown(old_message_formats_are_compacted_too, setup, teardown),
     };
