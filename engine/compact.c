@@ -279,17 +279,19 @@ static enum ot_err build_map(struct eng_compaction *run, int64_t from_offset)
 
 static enum ot_err write_batch(struct eng_compaction *run, const uint8_t *data, const struct eng_batch_info *info, void *arg)
 {
-    uint64_t before = run->out.bytes;
+    uint64_t before = run->out.verbatim != NULL ? 0 : run->out.bytes;
     (void)arg;
     enum ot_err err = eng_compact_filter_batch(run, data, info);
-    return err == OT_OK ? eng_compact_pace(run, run->out.bytes - before) : err;
+    uint64_t after = run->out.verbatim != NULL ? 0 : run->out.bytes;
+    return err == OT_OK ? eng_compact_pace(run, after - before) : err;
 }
 
 /* May the next source become part of the segment that is being made? */
 static bool joins(const struct eng_compaction *run, const struct eng_compact_source *next)
 {
     const struct eng_compact_out *out = &run->out;
-    uint64_t entries = (uint64_t)out->indexes->index_count + out->indexes->index_pending + next->bytes / OT_MAX(out->interval_bytes, 1u) + 1;
+    uint64_t entries = (out->bytes + next->bytes) / OT_MAX(out->interval_bytes, 1u) + 2;
+    if (out->verbatim != NULL && out->bytes > run->segment_bytes / 2) return false;        /* a large one that stays as it is is not written again for a small one */
     return out->bytes + next->bytes <= run->segment_bytes && next->end_offset - out->base_offset <= INT32_MAX &&
         entries * ENG_INDEX_ENTRY_BYTES <= run->index_bytes_max && entries * ENG_TIME_ENTRY_BYTES <= run->index_bytes_max;
 }
@@ -300,11 +302,12 @@ static enum ot_err write_group(struct eng_compaction *run, uint32_t first, uint3
     struct eng_compact_source *head = &run->sources[first];
     uint64_t before = 0;
     uint32_t count = 0;
-    enum ot_err err = eng_compact_out_begin(&run->out, head->base_offset, atomic_load(&head->seg->txn_bytes) > 0);
+    enum ot_err err = eng_compact_out_begin(&run->out, head->seg, atomic_load(&head->seg->txn_bytes) > 0);
     while (err == OT_OK && first + count < limit && (count == 0 || joins(run, &run->sources[first + count]))) {
         struct eng_compact_source *source = &run->sources[first + count];
         run->legacy_tombstones_stay = source->last_append_ms > run->how->wall_ms - OT_MIN(run->how->rules.delete_retention_ms, run->how->wall_ms);
-        err = eng_compact_txns_segment(&run->txns, source->seg, source->end_offset);
+        if (count > 0) err = eng_compact_out_differ(&run->out);
+        if (err == OT_OK) err = eng_compact_txns_segment(&run->txns, source->seg, source->end_offset);
         if (err == OT_OK && source->bytes > 0) err = each_batch(run, source, 0, write_batch, NULL);
         before += source->bytes;
         count++;

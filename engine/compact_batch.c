@@ -253,8 +253,9 @@ static enum ot_err rebuild_batch(struct eng_compaction *run, const uint8_t *data
     ot_store_u32(to + ENG_BATCH_CRC_POS, ot_crc32c(0, to + ENG_BATCH_CRC_FROM, bytes - ENG_BATCH_CRC_FROM));
     struct eng_batch_info made;
     err = eng_batch_parse(to, bytes, &made);
-    run->out.changed = true;
-    return err == OT_OK ? eng_compact_out_batch(&run->out, to, &made) : OT_ERR_CORRUPT;
+    if (err != OT_OK) return OT_ERR_CORRUPT;
+    err = eng_compact_out_differ(&run->out);
+    return err == OT_OK ? eng_compact_out_batch(&run->out, to, &made) : err;
 }
 
 /* A wrapper of magic 0 or 1 that loses some of its records comes back as a batch of magic 2: nobody writes the old formats any more. */
@@ -284,7 +285,7 @@ static enum ot_err rebuild_legacy(struct eng_compaction *run, const uint8_t *dat
     if (err == OT_ERR_NOT_FOUND) err = OT_OK;
     if (err == OT_OK) err = record_error(eng_batch_build_finish(&builder));
     if (err == OT_OK) err = record_error(eng_batch_parse(run->sink.data, run->sink.bytes, &made));
-    run->out.changed = true;
+    if (err == OT_OK) err = eng_compact_out_differ(&run->out);
     return err == OT_OK ? eng_compact_out_batch(&run->out, run->sink.data, &made) : err;
 }
 
@@ -311,16 +312,15 @@ static enum ot_err drop(struct eng_compaction *run, const uint8_t *data, const s
     bool was_empty = info->magic >= 2 && info->record_count == 0;
     if (last == NULL || last->last_offset != eng_batch_last_offset(info)) {
         run->result->batches_dropped++;
-        if (!was_empty) run->out.changed = true;
-        eng_compact_out_hold(&run->out, info);
-        return OT_OK;
+        return eng_compact_out_hold(&run->out, info, was_empty);
     }
     if (was_empty) return eng_compact_out_batch(&run->out, data, info);
     eng_compact_empty_batch(info, header);
     enum ot_err err = eng_batch_parse(header, sizeof header, &made);
     run->result->batches_emptied++;
-    run->out.changed = true;
-    return err == OT_OK ? eng_compact_out_batch(&run->out, header, &made) : OT_ERR_CORRUPT;
+    if (err != OT_OK) return OT_ERR_CORRUPT;
+    err = eng_compact_out_differ(&run->out);
+    return err == OT_OK ? eng_compact_out_batch(&run->out, header, &made) : err;
 }
 
 static int64_t horizon_from(const struct eng_compaction *run)

@@ -46,14 +46,20 @@ struct eng_compact_out {
     uint64_t bytes, txn_bytes, unsynced_bytes;      /* bytes: with what is in the buffer */
     int64_t first_timestamp_ms;
     uint32_t interval_bytes;
-    bool open, changed;
+    bool open, txn_index;
+    bool changed;                          /* it is not just what its first source holds */
+    struct eng_segment *verbatim;          /* so far it is: nothing was written, and the first `bytes` of this one stand for it */
     bool tail_held;                        /* the last batch seen has no records and is written only if the segment ends with it */
     uint8_t tail[ENG_BATCH_HEADER_BYTES];
 };
-OT_MUST_CHECK enum ot_err eng_compact_out_begin(struct eng_compact_out *out, int64_t base_offset, bool txn_index);
+/* first: what it begins with. As long as nothing of it changes, nothing is written: a segment that stays as it is costs no write. */
+OT_MUST_CHECK enum ot_err eng_compact_out_begin(struct eng_compact_out *out, struct eng_segment *first, bool txn_index);
+/* From now on it differs: what stands for it so far is copied. Before the first batch that is not the next one of `first`. */
+OT_MUST_CHECK enum ot_err eng_compact_out_differ(struct eng_compact_out *out);
 OT_MUST_CHECK enum ot_err eng_compact_out_batch(struct eng_compact_out *out, const uint8_t *data, const struct eng_batch_info *info);
 OT_MUST_CHECK enum ot_err eng_compact_out_aborted(struct eng_compact_out *out, const struct eng_txn_entry *entry);
-void eng_compact_out_hold(struct eng_compact_out *out, const struct eng_batch_info *info);
+/* The next batch is dropped, unless the segment ends with it. */
+OT_MUST_CHECK enum ot_err eng_compact_out_hold(struct eng_compact_out *out, const struct eng_batch_info *info, bool was_empty);
 /* Last entries, everything on the platter. */
 OT_MUST_CHECK enum ot_err eng_compact_out_finish(struct eng_compact_out *out);
 void eng_compact_out_discard(struct eng_compact_out *out);         /* closes, removes what was written */

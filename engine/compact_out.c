@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define COPY_BYTES (1u << 20)
 #define SYNC_BYTES (16ull << 20)           /* written out as it grows: one sync of a gigabyte at the end would hold up everybody else's */
 
 static const char *const suffixes[] = { ".log.cleaned", ".index.cleaned", ".timeindex.cleaned", ".txnindex.cleaned" };
@@ -16,10 +17,10 @@ static enum ot_err open_file(struct eng_compact_out *out, enum eng_segment_file 
     return err == OT_OK ? io->ops->open(io, path, OT_IO_WRITE | OT_IO_CREATE | OT_IO_TRUNCATE, fd_out) : err;
 }
 
-enum ot_err eng_compact_out_begin(struct eng_compact_out *out, int64_t base_offset, bool txn_index)
+enum ot_err eng_compact_out_begin(struct eng_compact_out *out, struct eng_segment *first, bool txn_index)
 {
-    out->base_offset = base_offset;
-    out->last_offset = base_offset - 1;
+    out->base_offset = first->base_offset;
+    out->last_offset = first->base_offset - 1;
     out->log_fd = out->txn_fd = -1;
     out->buffer_used = 0;
     out->bytes = out->txn_bytes = out->unsynced_bytes = 0;
@@ -27,11 +28,18 @@ enum ot_err eng_compact_out_begin(struct eng_compact_out *out, int64_t base_offs
     out->indexing = ENG_INDEXING_NONE;
     out->open = true;
     out->changed = out->tail_held = false;
-    *out->indexes = (struct eng_index_out){ .io = out->log->io, .index_fd = -1, .time_fd = -1, .base_offset = base_offset };
+    out->txn_index = txn_index;
+    out->verbatim = first;
+    *out->indexes = (struct eng_index_out){ .io = out->log->io, .index_fd = -1, .time_fd = -1, .base_offset = first->base_offset };
+    return OT_OK;
+}
+
+static enum ot_err open_files(struct eng_compact_out *out)
+{
     enum ot_err err = open_file(out, ENG_SEGMENT_LOG, &out->log_fd);
     if (err == OT_OK) err = open_file(out, ENG_SEGMENT_INDEX, &out->indexes->index_fd);
     if (err == OT_OK) err = open_file(out, ENG_SEGMENT_TIME, &out->indexes->time_fd);
-    if (err == OT_OK && txn_index) err = open_file(out, ENG_SEGMENT_TXN, &out->txn_fd);
+    if (err == OT_OK && out->txn_index && out->txn_fd < 0) err = open_file(out, ENG_SEGMENT_TXN, &out->txn_fd);
     return err;
 }
 
@@ -63,21 +71,73 @@ static enum ot_err put_bytes(struct eng_compact_out *out, const uint8_t *data, s
     return err;
 }
 
-enum ot_err eng_compact_out_batch(struct eng_compact_out *out, const uint8_t *data, const struct eng_batch_info *info)
+/* Index entries, times and offsets of a batch at the end. */
+static enum ot_err count_batch(struct eng_compact_out *out, const struct eng_batch_info *info)
 {
     struct eng_index_entry index;
     struct eng_time_entry time;
     int64_t last_offset = eng_batch_last_offset(info);
     struct eng_indexed indexed = { out->bytes, (uint64_t)info->batch_bytes, last_offset, info->max_timestamp };
-    unsigned what = eng_indexing_step(&out->indexing, &indexed, out->interval_bytes, &index, &time);
-    enum ot_err err = what == 0 ? OT_OK : eng_index_out_add(out->indexes, what, &index, &time);
-    if (err != OT_OK) return err;
     if (out->bytes > INT32_MAX) return OT_ERR_TOO_LARGE;
+    unsigned what = eng_indexing_step(&out->indexing, &indexed, out->interval_bytes, &index, &time);
     if (out->bytes == 0) out->first_timestamp_ms = info->max_timestamp;
-    if (out->tail_held && data != out->tail) out->changed = true;
     out->last_offset = last_offset;
+    return what == 0 ? OT_OK : eng_index_out_add(out->indexes, what, &index, &time);
+}
+
+/* Headers again, for the indexes; the bytes are copied as they are: their checksums were looked at when they were judged. */
+static enum ot_err copy_verbatim(struct eng_compact_out *out, struct eng_segment *first, uint64_t bytes)
+{
+    struct eng_scan scan;
+    struct eng_batch_info info;
+    int fd = -1;
+    uint8_t *buffer = malloc(COPY_BYTES);
+    if (buffer == NULL) return OT_ERR_NO_MEMORY;
+    enum ot_err err = eng_segment_acquire(first, out->log->dir_path, ENG_SEGMENT_LOG, true, &fd);
+    if (err == OT_OK) {
+        eng_scan_init(&scan, out->log->io, fd, 0, bytes, buffer, COPY_BYTES);
+        while ((err = eng_scan_next(&scan, &info)) == OT_OK) {
+            const uint8_t *data = NULL;
+            uint8_t *owned = NULL;
+            err = eng_scan_load(&scan, &info, ENG_COMPACT_BATCH_BYTES_MAX, &data, &owned);
+            if (err == OT_OK) err = count_batch(out, &info);
+            if (err == OT_OK) err = put_bytes(out, data, (size_t)info.batch_bytes);
+            free(owned);
+            if (err != OT_OK) break;
+        }
+        eng_segment_release(first, ENG_SEGMENT_LOG);
+        if (err == OT_ERR_NOT_FOUND) err = scan.pos == bytes ? OT_OK : OT_ERR_IO;
+    }
+    free(buffer);
+    return err;
+}
+
+enum ot_err eng_compact_out_differ(struct eng_compact_out *out)
+{
+    struct eng_segment *first = out->verbatim;
+    uint64_t bytes = out->bytes;
+    out->changed = true;
+    if (first == NULL) return OT_OK;
+    out->verbatim = NULL;
+    out->bytes = 0;
+    out->indexing = ENG_INDEXING_NONE;
+    enum ot_err err = open_files(out);
+    if (err == OT_OK && bytes > 0) err = copy_verbatim(out, first, bytes);
+    return err == OT_OK && out->bytes != bytes ? OT_ERR_IO : err;
+}
+
+enum ot_err eng_compact_out_batch(struct eng_compact_out *out, const uint8_t *data, const struct eng_batch_info *info)
+{
+    enum ot_err err = OT_OK;
+    if (out->tail_held && data != out->tail && (err = eng_compact_out_differ(out)) != OT_OK) return err;      /* what was held goes */
     out->tail_held = false;
-    return put_bytes(out, data, (size_t)info->batch_bytes);
+    if (out->verbatim != NULL) {
+        out->bytes += (uint64_t)info->batch_bytes;
+        out->last_offset = eng_batch_last_offset(info);
+        return OT_OK;
+    }
+    err = count_batch(out, info);
+    return err == OT_OK ? put_bytes(out, data, (size_t)info->batch_bytes) : err;
 }
 
 enum ot_err eng_compact_out_aborted(struct eng_compact_out *out, const struct eng_txn_entry *entry)
@@ -110,11 +170,12 @@ void eng_compact_empty_batch(const struct eng_batch_info *info, uint8_t out[stat
     ot_store_u32(out + ENG_BATCH_CRC_POS, ot_crc32c(0, out + ENG_BATCH_CRC_FROM, ENG_BATCH_HEADER_BYTES - ENG_BATCH_CRC_FROM));
 }
 
-void eng_compact_out_hold(struct eng_compact_out *out, const struct eng_batch_info *info)
+enum ot_err eng_compact_out_hold(struct eng_compact_out *out, const struct eng_batch_info *info, bool was_empty)
 {
-    if (out->tail_held) out->changed = true;       /* the one before it goes */
+    enum ot_err err = out->tail_held || !was_empty ? eng_compact_out_differ(out) : OT_OK;      /* the one before it goes, or its records */
     eng_compact_empty_batch(info, out->tail);
     out->tail_held = true;
+    return err;
 }
 
 enum ot_err eng_compact_out_finish(struct eng_compact_out *out)
@@ -122,6 +183,7 @@ enum ot_err eng_compact_out_finish(struct eng_compact_out *out)
     struct ot_io *io = out->log->io;
     struct eng_batch_info info;
     enum ot_err err = OT_OK;
+    OT_ASSERT(out->verbatim == NULL);
     if (out->tail_held) {                  /* so that the file says how far it goes */
         err = eng_batch_parse(out->tail, sizeof out->tail, &info);
         if (err == OT_OK) err = eng_compact_out_batch(out, out->tail, &info);
@@ -156,8 +218,9 @@ void eng_compact_out_discard(struct eng_compact_out *out)
     char path[ENG_PATH_BYTES];
     struct ot_io *io = out->log->io;
     if (!out->open) return;
-    bool txn = out->txn_fd >= 0;
+    bool txn = out->txn_fd >= 0, any = out->verbatim == NULL || txn;
     eng_compact_out_close(out);
+    if (!any) return;
     for (size_t i = 0; i < OT_ARRAY_COUNT(suffixes); i++)
         if ((i != ENG_SEGMENT_TXN || txn) && eng_segment_path(path, out->log->dir_path, out->base_offset, suffixes[i]) == OT_OK)
             ot_ignore(io->ops->unlink(io, path), "open removes what is left");

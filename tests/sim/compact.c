@@ -66,10 +66,10 @@ WRAP(enum ot_err, eng_log_keep_state, struct eng_log *log, struct eng_segment *c
     return bug == STATE_NOT_KEPT ? OT_OK : __real_eng_log_keep_state(log, segs, count, end_offset, wall_ms);
 }
 
-WRAP(void, eng_compact_out_hold, struct eng_compact_out *out, const struct eng_batch_info *info)
+WRAP(enum ot_err, eng_compact_out_hold, struct eng_compact_out *out, const struct eng_batch_info *info, bool was_empty)
 {
-    if (bug == TORN_GROUP) out->changed = true;            /* a segment need not end with its last batch */
-    else __real_eng_compact_out_hold(out, info);
+    if (bug == TORN_GROUP) return eng_compact_out_differ(out);         /* a segment need not end with its last batch */
+    return __real_eng_compact_out_hold(out, info, was_empty);
 }
 
 WRAP(enum ot_err, eng_compact_out_batch, struct eng_compact_out *out, const uint8_t *data, const struct eng_batch_info *info)

@@ -284,10 +284,34 @@ static void segments_that_lose_nothing_are_left_alone(void **state)
     char path[500];
     fx_file(&cx->fx, 0, ".log", path, sizeof path);
     assert_int_equal(stat(path, &before), 0);
+    uint64_t writes = cx->fx.fault.counts[OT_IO_CALL_PWRITEV];
     cx_compact(cx);
     assert_int_equal(stat(path, &after), 0);
     assert_int_equal(before.st_ino, after.st_ino);
+    assert_int_equal(cx->done.written_bytes, 0);
+    assert_true(cx->fx.fault.counts[OT_IO_CALL_PWRITEV] - writes <= 2);    /* the recovery point and the state of the producers */
     assert_int_equal(cx_read(cx)->count, 201);
+}
+
+static void a_change_late_in_a_segment_copies_what_lies_before_it(void **state)
+{
+    struct cx *cx = *state;
+    char text[64];
+    cx->fx.config.segment_bytes = 200000;
+    eng_log_configure(cx->fx.log, &cx->fx.config);
+    for (int i = 0; i < 1000; i++) {
+        snprintf(text, sizeof text, "k%d=abcdefghijklmnopqrstuvwxyz", i);
+        (void)cx_put(cx, text);
+    }
+    (void)cx_put(cx, "k999=new");
+    cx_seal(cx);
+    cx_compact(cx);
+    struct cx_log *log = cx_read(cx);
+    assert_int_equal(log->count, 1001);
+    assert_string_equal(log->list[999].value, "new");
+    assert_int_equal(log->list[999].offset, 1000);
+    assert_true(fx_file_bytes(&cx->fx, 0, ".index") > 100 * 8);
+    assert_int_equal(fx_faults(&cx->fx), 0);
 }
 
 static void nothing_at_or_above_the_limit_is_touched(void **state)
@@ -623,6 +647,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(more_keys_than_the_map_holds_take_more_passes, setup, teardown),
         cmocka_unit_test_setup_teardown(small_segments_become_one_of_at_most_segment_bytes, setup, teardown),
         cmocka_unit_test_setup_teardown(segments_that_lose_nothing_are_left_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_change_late_in_a_segment_copies_what_lies_before_it, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_at_or_above_the_limit_is_touched, setup, teardown),
         cmocka_unit_test_setup_teardown(young_records_wait_and_old_ones_are_overdue, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_makes_it_uncleanable_and_changes_nothing, setup, teardown),
