@@ -60,7 +60,11 @@ static enum ot_err txn_index_truncate(struct eng_log *log, struct eng_segment *s
         ot_log(OT_LOG_WARN, "log", "txn_index_damaged", "dir=%s base_offset=%" PRId64, log->dir_path, seg->base_offset);
         if ((err = log->io->ops->truncate(log->io, fd, 0)) == OT_OK) bytes = 0;
     }
-    if (err == OT_OK) atomic_store(&seg->txn_bytes, bytes);
+    if (err == OT_OK && atomic_exchange(&seg->txn_bytes, bytes) != bytes) {
+        pthread_mutex_lock(&log->lock);
+        seg->txn_dirty = true;             /* else a crash brings back what was cut, and below the recovery point it would be believed */
+        pthread_mutex_unlock(&log->lock);
+    }
     eng_segment_release(seg, ENG_SEGMENT_TXN);
     return err;
 }
