@@ -134,6 +134,7 @@ static enum ot_err add_segment(struct eng_log *log, const struct found_segment *
     if ((found->has & HAS_INDEX) == 0) atomic_store(&seg->index_count, 0);
     if ((found->has & HAS_TIME) == 0) atomic_store(&seg->time_count, 0);
     if ((found->has & HAS_TXN) != 0) {
+        seg->txn_dirty = true;             /* a killed process may have cut it and not synced that, even to nothing: unless the log was closed cleanly */
         if ((err = eng_segment_path(path, log->dir_path, found->base_offset, ".txnindex")) == OT_OK) err = log->io->ops->stat(log->io, path, &stat);
         if (err == OT_OK && stat.bytes > 0) {
             atomic_store(&seg->txn_bytes, stat.bytes);

@@ -540,6 +540,7 @@ static enum ot_err scan_segments(struct eng_log *log, const struct eng_log_open 
     if (err == OT_OK && r.first_hole != INT64_MAX && !eng_log_read_only(log)) err = eng_snapshots_delete_above(log->io, log->dir_path, r.first_hole);
     if (err != OT_OK) return err;
     *epoch_out = r.last_epoch;
+    for (uint32_t i = 0; i < log->segment_count && how->clean; i++) log->segments[i]->txn_dirty = false;
     for (uint32_t i = slot; i < log->segment_count && !how->clean; i++) log->segments[i]->dirty = log->segments[i]->name_unsynced = true;
     return load_first_timestamp(log, eng_log_active(log));
 }
