@@ -253,6 +253,13 @@ static bool open_log(struct world *w, bool clean)
     ot_ignore(eng_store_checkpoint_load(w->store, 0, ENG_CHECKPOINT_RECOVERY, checkpoint_row, &how.recovery_point), "0 then");
     ot_ignore(eng_store_checkpoint_load(w->store, 0, ENG_CHECKPOINT_START, checkpoint_row, &how.log_start_offset), "0 then");
     ot_ignore(eng_store_checkpoint_load(w->store, 0, ENG_CHECKPOINT_CLEANER, checkpoint_row, &how.first_dirty), "0 then");
+    enum ot_err err = eng_log_open(w->store, &how, &w->log, &recovery);
+    if (err != OT_ERR_MISMATCH || w->flushed > 0) return err == OT_OK;
+    /* a crash before the first sync left records and no partition.metadata: the broker sets such a folder aside and begins anew */
+    if (eng_store_set_aside(w->store, 0, "keys", 0) != OT_OK) return false;
+    how.recovery_point = how.log_start_offset = how.first_dirty = 0;
+    w->tried_end = w->decided_end = w->done_end = 0;
+    w->try_count = 0;
     return eng_log_open(w->store, &how, &w->log, &recovery) == OT_OK;
 }
 
