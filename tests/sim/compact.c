@@ -125,8 +125,6 @@ struct world {
     bool holes;                            /* the machine lost batches before others that stayed: only a compacted log goes on with such */
 };
 
-static void list_name(void *arg, const struct ot_io_entry *entry) { (void)arg; fprintf(stderr, " %s", entry->name); }
-
 static void tell(const struct world *w, const char *what, int64_t a, int64_t b)
 {
     if (!w->verbose || w->log == NULL) return;
@@ -146,17 +144,7 @@ OT_NORETURN static void OT_PRINTF(4, 5) fail(const struct world *w, int line, co
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     fprintf(stderr, "FAILED seed %llu line %d: %s: %s\n", (unsigned long long)w->seed, line, fact, text);
-    for (uint32_t i = 0; w->verbose && w->log != NULL && i < 1; i++) {
-        struct eng_segment_info info[64];
-        uint32_t count = eng_log_segments(w->log, info, 64);
-        fprintf(stderr, "log [%lld, %lld) flushed %lld first dirty %lld; tried %lld done %lld\n", (long long)eng_log_start_offset(w->log), (long long)eng_log_end_offset(w->log),
-            (long long)eng_log_flushed_end(w->log), (long long)eng_log_first_dirty(w->log), (long long)w->tried_end, (long long)w->done_end);
-        fprintf(stderr, "files:");
-        ot_ignore(sim_disk_io(w->disk)->ops->list(sim_disk_io(w->disk), DIR_PATH, list_name, NULL), "for people");
-        fprintf(stderr, "\n");
-        for (uint32_t s = 0; s < OT_MIN(count, 64u); s++)
-            fprintf(stderr, "  [%lld, %lld) %llu bytes\n", (long long)info[s].base_offset, (long long)info[s].end_offset, (unsigned long long)info[s].log_bytes);
-    }
+    tell(w, "cleaned", w->done_end, w->tried_end);
     exit(1);
 }
 
