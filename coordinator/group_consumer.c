@@ -59,8 +59,9 @@ static bool next(void *arg, struct ot_str after, struct coord_cg_topic *out)
 
 void consumer_step_init(struct consumer_step *step, struct group_set *set, struct ot_str group_id, struct ot_arena *answers)
 {
+    static const struct consumer_group_config not_served;      /* a log may hold such groups all the same */
     const struct group_env *env = set->env;
-    const struct consumer_group_config *config = env->config->consumer;
+    const struct consumer_group_config *config = env->config->consumer == NULL ? &not_served : env->config->consumer;
     const int64_t version = env->catalog == NULL ? 0 : env->catalog->version;
     step->config = config->all;
     step->config.classic_size_max = env->config->group_size_max;
