@@ -56,6 +56,7 @@ def rebalances(side, topic, cpu_s):
     heapq.heapify(queue)
     run(members, queue, 120)
     for what in ("joins", "leaves"):
+        time.sleep(1.5)  # poll: the next target may be made a second after the last one (group.consumer.assignment.interval.ms)
         used = cpu_s(pid)
         if what == "joins":
             members.append(Member(side, topic, topic))
