@@ -152,7 +152,7 @@ static void cut_back(struct eng_log *log, struct eng_segment *seg, int fd, uint6
 static bool wants_map(struct eng_log *log, const struct eng_log_config *config, const struct eng_append_batch *batches, uint32_t count)
 {
     if (config->append_io == ENG_APPEND_MMAP) return true;
-    return config->append_io == ENG_APPEND_AUTO && count == 1 && batches[0].bytes < AUTO_BATCH_BYTES && log->appends_since_flush >= AUTO_APPENDS_UNFLUSHED;
+    return config->append_io == ENG_APPEND_AUTO && count == 1 && batches[0].bytes < AUTO_BATCH_BYTES && atomic_load_explicit(&log->appends_since_flush, memory_order_relaxed) >= AUTO_APPENDS_UNFLUSHED;
 }
 
 static enum ot_err write_batches(struct eng_log *log, const struct eng_log_config *config, struct eng_segment *seg, const struct eng_append_batch *batches,
@@ -218,7 +218,7 @@ static void publish(struct eng_log *log, const struct eng_log_config *config, st
     seg->last_append_ms = wall_ms;
     seg->dirty = true;
     atomic_store_explicit(&seg->log.dirty, true, memory_order_relaxed);
-    log->appends_since_flush++;
+    atomic_fetch_add_explicit(&log->appends_since_flush, 1, memory_order_relaxed);
     atomic_fetch_add(&log->size_bytes, pos - start);
     atomic_store_explicit(&log->log_end_offset, seg->end_offset, memory_order_release);
     pthread_mutex_unlock(&log->lock);

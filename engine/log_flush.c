@@ -99,7 +99,7 @@ static enum ot_err flush(struct eng_log *log, bool whole, int64_t *flushed_end_o
     pthread_mutex_lock(&log->lock);
     int64_t sample = atomic_load(&log->log_end_offset);
     uint64_t truncations = log->truncations;
-    log->appends_since_flush = 0;
+    atomic_store_explicit(&log->appends_since_flush, 0, memory_order_relaxed);
     pthread_mutex_unlock(&log->lock);
     while (err == OT_OK) {
         struct dirty dirty = take_dirty(log, sample, whole);

@@ -45,7 +45,7 @@ struct eng_log {
     /* the writer's own */
     int32_t latest_epoch;
     int64_t snapshot_at;                   /* a producer snapshot of this offset is on disk; -1 */
-    uint32_t appends_since_flush;          /* for ENG_APPEND_AUTO; under lock */
+    _Atomic uint32_t appends_since_flush;  /* for ENG_APPEND_AUTO: a hint that writer and flusher share */
     int64_t undeleted_base;                /* of the segment that retention could not unlink, -1 none: its own */
 };
 
