@@ -1,9 +1,11 @@
 #include "cli/consume.h"
 #include "base/util.h"
 #include "cli/consumer.h"
+#include "cli/member.h"
 #include "cli/place.h"
 #include "cli/shared.h"
 #include "cli/text.h"
+#include "cli/wait.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,6 +14,7 @@
 
 #define TOPICS_MAX  64
 #define WAIT_MS     500
+#define COMMIT_US   INT64_C(5000000)
 #define STDOUT_BYTES (1u << 20)
 
 const struct cli_flag cli_consume_flags[] = {
@@ -24,7 +27,7 @@ const struct cli_flag cli_consume_flags[] = {
     {"null", 0, "TEXT", false, "what a null key or value looks like in lines and patterns (nothing)"},
     {"no-headers", 0, NULL, false, "csv without its first line"},
     {"isolation", 0, "LEVEL", false, "read_uncommitted or read_committed: without what open and aborted transactions wrote (read_uncommitted)"},
-    {"group", 'g', "NAME", false, "as a member of a consumer group"},
+    {"group", 'g', "NAME", false, "as a member of this consumer group: its partitions are shared out, and it goes on where it stopped; --from counts where it was never"},
     {0},
 };
 
@@ -40,6 +43,13 @@ struct job {
     struct cli_place from, until;
     bool has_until, quiet;
     struct cli_consumer_config config;
+    /* with --group */
+    const char *group;
+    struct cli_member *member;
+    const struct cli_assigned *assigned;
+    uint32_t assigned_count;
+    int64_t committed_us;
+    enum ot_err group_err;
 };
 
 static void on_record(void *arg, const struct cli_record *record)
@@ -78,8 +88,9 @@ static int read_flags(struct job *job)
     uint32_t choice;
     int64_t number;
     int code;
-    if (cli_flag_given(args, "group"))
-        return cli_fail(CLI_USAGE, "ottla consume TOPIC --from earliest", "--group: this version has no consumer groups yet; partitions are read without them");
+    job->group = cli_flag_value(args, "group");
+    if (job->group != NULL && (job->group[0] == 0 || strlen(job->group) > 32767)) return cli_fail(CLI_USAGE, "--group billing", "--group: no name");
+    if (job->group != NULL && cli_flag_given(args, "partition")) return cli_fail(CLI_USAGE, NULL, "--group and --partition exclude each other: the group shares the partitions out");
     if (format != NULL && output != NULL) return cli_fail(CLI_USAGE, NULL, "--format and --output say the same: give one");
     if (format == NULL) format = output == NULL ? "lines" : output;
     if (cli_format_parse(format, &job->format, why) != OT_OK) return cli_fail(CLI_USAGE, "ottla consume --help", "--format: %s", why);
@@ -192,6 +203,110 @@ end:
     return code;
 }
 
+/* ---- as a member of a group: join, read what is ours until the group changes, commit, join again */
+
+static enum ot_err commit(struct job *job)
+{
+    struct cli_assigned *offsets = calloc(OT_MAX(job->part_count, 1u), sizeof(*offsets));
+    uint32_t count = 0;
+    if (offsets == NULL) return OT_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < job->part_count; i++)
+        if (job->parts[i].offset > job->assigned[i].offset || job->assigned[i].offset < 0) offsets[count++] = (struct cli_assigned){job->assigned[i].topic, job->parts[i].partition, job->parts[i].offset};
+    const enum ot_err err = cli_member_commit(job->member, offsets, count);
+    job->committed_us = ot_clock_boot_us();
+    free(offsets);
+    return err;
+}
+
+/* What was handed out is on its way: now it may be committed, and the group may be told that we live. False: stop, for good or to join again. */
+static bool on_group_written(void *arg)
+{
+    struct job *job = arg;
+    if (!on_written(arg)) return false;
+    if (ot_clock_boot_us() - job->committed_us >= COMMIT_US) job->group_err = commit(job);
+    if (job->group_err == OT_OK) job->group_err = cli_member_beat(job->member);
+    return job->group_err == OT_OK;
+}
+
+static enum ot_err take_parts(struct job *job)
+{
+    free(job->parts);
+    job->parts = calloc(OT_MAX(job->assigned_count, 1u), sizeof(*job->parts));
+    job->part_count = 0;
+    if (job->parts == NULL) return OT_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < job->assigned_count; i++) {
+        struct cli_part *part = &job->parts[job->part_count];
+        *part = (struct cli_part){.topic = &job->topics[job->assigned[i].topic], .partition = job->assigned[i].partition};
+        const enum ot_err err = place_part(job, part);
+        if (err != OT_OK) return err;
+        if (job->assigned[i].offset >= 0) part->offset = job->assigned[i].offset;     /* where the group is counts, not --from */
+        part->done = part->offset >= part->stop_offset;
+        job->part_count++;
+    }
+    return OT_OK;
+}
+
+/* Nothing is ours, or all of it is read: alive until the group changes, if there is anything to wait for. */
+static enum ot_err idle(struct job *job)
+{
+    while (job->group_err == OT_OK && !job->has_until) {
+        if (cli_wait(NULL, 0, cli_deadline_us(WAIT_MS)) == OT_ERR_CANCELLED) return OT_ERR_CANCELLED;
+        job->group_err = cli_member_beat(job->member);
+    }
+    return OT_OK;
+}
+
+static enum ot_err read_generation(struct job *job, uint64_t records_max, char *why, size_t why_bytes)
+{
+    struct cli_consumer *consumer = NULL;
+    enum ot_err err = cli_member_join(job->member, &job->assigned, &job->assigned_count);
+    if (err == OT_OK) err = take_parts(job);
+    if (err != OT_OK) return err;
+    if (!job->quiet && isatty(2)) fprintf(stderr, "%u partitions are read for group %s\n", job->part_count, job->group);
+    job->group_err = OT_OK;
+    job->committed_us = ot_clock_boot_us();
+    struct cli_consumer_config config = job->config;
+    config.written = on_group_written;
+    config.records_max = records_max - job->printer.count;
+    err = cli_consumer_open(job->kafka, job->parts, job->part_count, &config, &consumer);
+    if (err == OT_OK) err = cli_consumer_run(consumer);
+    if (err == OT_OK && job->group_err == OT_OK && job->printer.count < records_max && !ferror(stdout)) err = idle(job);
+    if (err != OT_OK && err != OT_ERR_CANCELLED && consumer != NULL) snprintf(why, why_bytes, "%s", cli_consumer_why(consumer));
+    cli_consumer_close(consumer);
+    if (err == OT_ERR_CANCELLED) cli_interrupt_take();         /* what was printed is still committed */
+    if ((err == OT_OK || err == OT_ERR_CANCELLED) && fflush(stdout) == 0) {
+        const enum ot_err committed = commit(job);
+        if (committed != OT_OK && !cli_member_must_join(committed)) return committed;
+    }
+    return err != OT_OK ? err : job->group_err;
+}
+
+static int run_group(struct job *job)
+{
+    char why[600] = "";
+    enum ot_err err = cli_member_open(job->kafka, job->group, job->topics, job->topic_count, job->config.timeout_ms, &job->member);
+    const uint64_t records_max = job->config.records_max;
+    while (err == OT_OK && job->printer.count < records_max) {
+        err = read_generation(job, records_max, why, sizeof(why));
+        if (err == OT_OK) break;                               /* all that was asked for is read */
+        if (cli_member_must_join(err)) err = OT_OK;
+    }
+    cli_record_print_end(&job->printer);
+    int code = err == OT_ERR_CANCELLED ? CLI_INTERRUPTED : cli_exit_of(err);
+    if (fflush(stdout) != 0 || ferror(stdout)) code = cli_fail(CLI_FAILED, NULL, "standard output: %s", strerror(errno));
+    else if (err != OT_OK && err != OT_ERR_CANCELLED) code = cli_fail((enum cli_exit)code, NULL, "%s", why[0] != 0 ? why : cli_member_why(job->member)[0] != 0 ? cli_member_why(job->member) : ot_err_text(err));
+    cli_member_close(job->member);
+    if (!job->quiet && isatty(2)) fprintf(stderr, "%" PRIu64 " records\n", job->printer.count);
+    return code;
+}
+
+/* Topics without their partitions: the group says which of them are ours. */
+static int know_topic(struct job *job, const char *name)
+{
+    const enum ot_err err = cli_kafka_topic(job->kafka, name, false, &job->topics[job->topic_count++]);
+    return err == OT_OK ? -1 : cli_topic_fail(err, name, job->kafka);
+}
+
 int cli_consume_run(const struct cli_args *args)
 {
     static struct job job;
@@ -206,8 +321,8 @@ int cli_consume_run(const struct cli_args *args)
     setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
     int code = cli_name_count(args) > TOPICS_MAX ? cli_fail(CLI_USAGE, NULL, "more than %d topics", TOPICS_MAX) : read_flags(&job);
     if (code < 0) code = cli_open_kafka(args, &job.kafka);
-    for (uint32_t i = 0; code < 0 && i < cli_name_count(args); i++) code = add_topic(&job, cli_name(args, i));
-    if (code < 0) code = run(&job);
+    for (uint32_t i = 0; code < 0 && i < cli_name_count(args); i++) code = job.group != NULL ? know_topic(&job, cli_name(args, i)) : add_topic(&job, cli_name(args, i));
+    if (code < 0) code = job.group != NULL ? run_group(&job) : run(&job);
     for (uint32_t i = 0; i < job.topic_count; i++) cli_kafka_topic_free(&job.topics[i]);
     cli_kafka_close(job.kafka);
     free(job.parts);

@@ -39,6 +39,12 @@ const char *cli_kafka_why(const struct cli_kafka *kafka)
     return kafka == NULL ? "out of memory" : kafka->why;
 }
 
+void cli_kafka_address(const struct cli_kafka *kafka, const char **host_out, uint16_t *port_out)
+{
+    *host_out = kafka->bootstrap.host;
+    *port_out = kafka->bootstrap.port;
+}
+
 static enum ot_err fail(struct cli_kafka *kafka, enum ot_err err, const char *words)
 {
     if (words != kafka->why) snprintf(kafka->why, sizeof(kafka->why), "%s", words);

@@ -24,6 +24,7 @@ struct cli_kafka_topic {
  * list), NO_MEMORY. *out is given also when it failed (but for NO_MEMORY), so that why can be asked. */
 OT_MUST_CHECK enum ot_err cli_kafka_open(const char *bootstrap, int32_t timeout_ms, struct cli_kafka **out);
 void cli_kafka_close(struct cli_kafka *kafka); /* NULL is fine */
+void cli_kafka_address(const struct cli_kafka *kafka, const char **host_out, uint16_t *port_out); /* of the one that answered first */
 const char *cli_kafka_why(const struct cli_kafka *kafka); /* words about the last failure; never NULL */
 
 /* What is known now of one topic. create: may be made by asking (as the broker is configured); LEADER_NOT_AVAILABLE is asked again until

@@ -319,7 +319,7 @@ def test_unreachable_is_6_and_unknown_is_3(broker, name):
 
 @pytest.mark.parametrize("words, hint", [
     (["topik"], "ottla topic"), (["topic", "lst"], "ottla topic list"), (["consume", "x", "--fromm", "0"], "--from"), (["produce", "x", "-z", "lz5"], "--compression lz4"),
-    (["consume", "x", "-f", "nonsense"], "--help"), (["consume", "x", "--from", "soon"], "earliest"), (["consume"], "<topic>"), (["consume", "x", "-g", "g"], "consumer groups"),
+    (["consume", "x", "-f", "nonsense"], "--help"), (["consume", "x", "--from", "soon"], "earliest"), (["consume"], "<topic>"), (["consume", "x", "-g", ""], "--group billing"),
     (["produce", "x", "-f", "%k%v"], "between"), (["config", "get"], "--topic"), (["topic", "grow", "x"], "--partitions"), (["log"], "verb")])
 def test_wrong_usage_is_2_and_names_what_is_near(words, hint):
     ran = ottla(None, *words, status=2)

@@ -6,6 +6,8 @@ import signal
 import socket
 import subprocess
 
+import pytest
+
 from cli_test import ALL, environment, ottla
 from harness import BINARY, free_ports, until
 
@@ -289,3 +291,58 @@ def test_a_page_for_each_noun():
     assert ottla(None, "man", "topic").out.startswith(b'.TH OTTLA-TOPIC 1 "" "ottla ') and b"ottla server" not in ottla(None, "man", "topic").out.split(b".SH COMMANDS")[1]
     assert ottla(None, "man", "server").out.startswith(b".TH OTTLA-SERVER 8 ")
     ottla(None, "man", "nosuch", status=3)
+
+
+# ---- consume as a member of a group
+
+def test_a_group_goes_on_where_it_stopped(broker, admin, name):
+    admin.create(name, 3)
+    ottla(broker, "produce", name, data="".join(f"{i}\n" for i in range(30)))
+    assert sorted(ottla(broker, "consume", name, "--group", name, *ALL).lines, key=int) == [str(i) for i in range(30)]
+    ottla(broker, "produce", name, data="".join(f"{i}\n" for i in range(30, 40)))
+    assert sorted(ottla(broker, "consume", name, "-g", name, *ALL).lines, key=int) == [str(i) for i in range(30, 40)]
+    assert ottla(broker, "consume", name, "-g", name, *ALL).lines == []
+    assert len(ottla(broker, "consume", name, "-g", name + "-other", "--from", "earliest", "--max", 7).lines) == 7
+    assert len(ottla(broker, "consume", name, "-g", name + "-other", *ALL).lines) == 33
+    ottla(broker, "consume", name, "-g", name, "--partition", 0, status=2)
+
+
+@pytest.mark.long
+def test_members_share_with_other_clients(broker, admin, name):
+    """Two of ours and one of librdkafka: every record once, and all partitions have a reader when one leaves."""
+    from confluent_kafka import Consumer
+    admin.create(name, 6)
+    words = [str(BINARY), "consume", name, "-g", name, "--from", "earliest", "-q"]
+    ours = [subprocess.Popen(words, env=environment(broker), stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+    other = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": name, "auto.offset.reset": "earliest", "partition.assignment.strategy": "range"})
+    other.subscribe([name])
+    seen = []
+
+    def shared():
+        message = other.poll(0.2)
+        if message is not None and message.error() is None:
+            seen.append(message.value().decode())
+        return len(other.assignment()) == 2
+    try:
+        until(shared, 60, lambda: f"two of six for each: {other.assignment()}")
+        for i in range(6):
+            ottla(broker, "produce", name, "--partition", i, data="".join(f"{i}-{k}\n" for k in range(20)))
+        until(lambda: shared() and len(seen) >= 40, 60, lambda: f"{len(seen)} of 40 records")
+        other.close()
+        until(lambda: ottla(broker, "topic", "list").status == 0, 5, "alive")
+        for i in range(6):
+            ottla(broker, "produce", name, "--partition", i, data=f"{i}-last\n")
+        lines = []
+        for process in ours:
+            os.set_blocking(process.stdout.fileno(), False)
+        until(lambda: (lines.extend(line for process in ours for line in iter(process.stdout.readline, b"")) or len(lines) >= 86), 60, lambda: f"{len(lines)} of 86")
+        for process in ours:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 130
+    finally:
+        for process in ours:
+            process.kill()
+            process.stdout.close(), process.stderr.close()
+            process.wait()
+    read = sorted(seen + [line.decode().strip() for line in lines])
+    assert read == sorted([f"{i}-{k}" for i in range(6) for k in range(20)] + [f"{i}-last" for i in range(6)])
