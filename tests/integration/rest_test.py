@@ -574,6 +574,8 @@ def test_health_is_told(rest):
 def test_metrics_as_text_and_json(rest, made):
     rest.produce(made, *[{"value": {"string": "x" * 100}}] * 10)
     answer = rest.ask("GET", "/metrics", headers={"Accept": "application/openmetrics-text;q=0.5,text/plain;version=0.0.4;q=0.3"})
+    assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+    answer = rest.ask("GET", "/metrics", headers={"Accept": "application/openmetrics-text;q=0.3,text/plain;version=0.0.4;q=0.5"})
     assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     assert f'ottla_topic_records_in_total{{topic="{made}"}} 10' in answer.text
     assert 'ottla_rest_requests_total{operation="produce",status="200"}' in answer.text
