@@ -165,3 +165,20 @@ void cli_rest_stop(struct cli_rest_door *door)
     door->server = NULL;
     door->listener_count = door->path_count = 0;
 }
+
+void cli_rest_told(const struct cli_rest_door *door, char *out, size_t out_bytes)
+{
+    size_t used = 0;
+    out[0] = 0;
+    for (uint32_t i = 0; i < door->listener_count; i++) {
+        const struct rest_listener *listener = &door->listeners[i];
+        if (listener->port == 0 || used >= out_bytes) continue;        /* a socket file */
+        const bool six = strchr(listener->host, ':') != NULL;
+        const int more = snprintf(out + used, out_bytes - used, "%shttp://%s%s%s:%u", used > 0 ? "," : "", six ? "[" : "", listener->host, six ? "]" : "", listener->port);
+        used += more > 0 ? (size_t)more : 0;
+    }
+    for (uint32_t i = 0; i < door->path_count && used < out_bytes; i++) {
+        const int more = snprintf(out + used, out_bytes - used, "%s" UNIX_SCHEME ":%s", used > 0 ? "," : "", door->paths[i]);
+        used += more > 0 ? (size_t)more : 0;
+    }
+}

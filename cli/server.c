@@ -224,11 +224,12 @@ static void say_ready(struct house *house)
     const struct broker_config *config = broker_config_current(house->config);
     const struct broker_view *view = broker_view_take(house->broker);
     struct broker_view_cluster cluster;
-    char dirs[4096], gib[64] = "";
+    char dirs[4096], gib[64] = "", rest[1024];
     const char *paths[CLI_DIRS_MAX];
     struct statvfs space;
     double ms = (double)(ot_clock_boot_us() - house->started_us) / 1000.0;
     broker_view_cluster(view, &cluster);
+    cli_rest_told(&house->rest, rest, sizeof(rest));
     tell_build(house, ms);
     uint32_t dir_count = cli_dirs_split(config->log_dirs, dirs, sizeof(dirs), paths, CLI_DIRS_MAX);
     if (dir_count > 0 && statvfs(paths[0], &space) == 0) snprintf(gib, sizeof(gib), "%.0f GiB free", (double)space.f_bavail * (double)space.f_frsize / 1073741824.0);
@@ -238,11 +239,11 @@ static void say_ready(struct house *house)
         fprintf(stderr, "  data     %-16s %s\n", config->log_dirs, gib);
         for (uint32_t i = 0; i < house->listener_count; i++) fprintf(stderr, "  kafka    %s:%d\n", house->listeners[i].host, house->listeners[i].port);
         if (house->grpc.server != NULL) fprintf(stderr, "  grpc     %s\n", config->grpc_listeners);
-        if (config->rest_listeners != NULL && config->rest_listeners[0] != 0) fprintf(stderr, "  rest     %s\n", config->rest_listeners);
+        if (rest[0] != 0) fprintf(stderr, "  rest     %s\n", rest);
         say_next(house, ms);
     } else {
         ot_log(OT_LOG_INFO, "server", "ready", "version=%s cluster=%.*s broker=%d kafka=%s grpc=%s rest=%s data=%s start_ms=%.1f", OTTLA_VERSION,
-            (int)cluster.cluster_id.bytes, cluster.cluster_id.data, cluster.this_broker, config->listeners, config->grpc_listeners == NULL ? "" : config->grpc_listeners, config->rest_listeners, config->log_dirs, ms);
+            (int)cluster.cluster_id.bytes, cluster.cluster_id.data, cluster.this_broker, config->listeners, config->grpc_listeners == NULL ? "" : config->grpc_listeners, rest, config->log_dirs, ms);
     }
     broker_view_give(view);
 }
