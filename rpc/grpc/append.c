@@ -37,9 +37,17 @@ static void end(struct rpcg_append *append)
     rpcg_release(call);
 }
 
+/* The topic's name for an error, which outlives the message that it lies in; null when there is no memory for it, or no name. */
+static struct ot_str topic_kept(struct rpcg_append *append)
+{
+    const struct ot_str topic = append->ask.topic;
+    const char *copy = topic.null || topic.bytes == 0 ? NULL : ot_arena_str(&append->arena, topic);
+    return (struct ot_str){ copy, copy == NULL ? 0 : topic.bytes, copy == NULL };
+}
+
 static void end_error(struct rpcg_append *append, enum ot_err error, const char *text)
 {
-    append->error = rpcg_error_of(append->call->server, error, text, append->ask.topic, append->ask.partition, -1, -1);
+    append->error = rpcg_error_of(append->call->server, error, text, topic_kept(append), append->ask.partition, -1, -1);
     append->ack.error = &append->error;
     append->ack.base_offset = append->ack.append_time_ms = append->ack.log_start_offset = -1;
     end(append);
@@ -97,7 +105,7 @@ static void produce_done(struct broker_call *call)
     append->ack.log_start_offset = first->log_start_offset;
     if (append->ask.partition == -1 && bad == NULL && !positions_fill(append)) append->ack.position_count = 0;
     if (bad != NULL) {
-        append->error = rpcg_error_of(append->call->server, bad->error, bad->text, append->ask.topic, bad->partition, bad->leader_id, bad->leader_epoch);
+        append->error = rpcg_error_of(append->call->server, bad->error, bad->text, topic_kept(append), bad->partition, bad->leader_id, bad->leader_epoch);
         append->ack.error = &append->error;
     }
     end(append);
@@ -255,9 +263,9 @@ void rpcg_appends_wake(struct rpc_grpc_server *server)
         ot_pool_wait(server->request_pool, &server->waiter);
         if (!memory_take(append)) return;
         ot_pool_wait_cancel(server->request_pool, &server->waiter);
-        server->waiting_first = append->next;
+        server->waiting_first = append->wait_next;
         if (server->waiting_first == NULL) server->waiting_last = &server->waiting_first;
-        append->next = NULL;
+        append->wait_next = NULL;
         memory_there(append);
     }
 }
@@ -269,8 +277,8 @@ void rpcg_appends_refuse(struct rpc_grpc_server *server)
     server->waiting_last = &server->waiting_first;
     ot_pool_wait_cancel(server->request_pool, &server->waiter);
     for (struct rpcg_append *next; append != NULL; append = next) {
-        next = append->next;
-        append->next = NULL;
+        next = append->wait_next;
+        append->wait_next = NULL;
         end_error(append, OT_ERR_NOT_LEADER_OR_FOLLOWER, "the server is stopping");
     }
 }
@@ -292,9 +300,9 @@ void rpcg_append_start(struct rpcg_append *append, struct rpcg_call *call, grpc_
         end_error(append, OT_ERR_NOT_LEADER_OR_FOLLOWER, "the server is stopping");
         return;
     }
-    append->next = NULL;
+    append->wait_next = NULL;
     *server->waiting_last = append;
-    server->waiting_last = &append->next;
+    server->waiting_last = &append->wait_next;
     rpcg_appends_wake(server);             /* arms the waiter, and looks again */
 }
 

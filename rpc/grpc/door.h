@@ -110,6 +110,7 @@ struct rpc_grpc_server {
     struct rpcg_append *waiting_first, **waiting_last;     /* messages that wait for memory, oldest first */
     struct ot_pool_waiter waiter;
     struct ot_task waiter_task;
+    _Atomic bool waiter_posted;
     struct ot_timer sweep;
     int64_t progress_us;
     int32_t message_bytes_max, heartbeat_ms;
@@ -158,7 +159,8 @@ struct rpcg_append {
     struct broker_produce produce;
     struct broker_produce_part one;
     struct rpcg_call *call;
-    struct rpcg_append *next;              /* of its stream; among those that wait for memory */
+    struct rpcg_append *next;              /* of its stream */
+    struct rpcg_append *wait_next;         /* among those that wait for memory */
     void (*queued)(struct rpcg_append *append);        /* the next request of a stream may start */
     void (*done)(struct rpcg_append *append);          /* answered; ack and error say how */
     grpc_byte_buffer *message;             /* until it is in buf */

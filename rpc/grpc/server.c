@@ -51,21 +51,29 @@ static const struct ot_exec_ops server_ops = { server_post, server_post_many, se
 
 static void woken_run(struct rpcg_tag *tag, bool ok) { (void)tag, (void)ok; }
 
-static struct ot_task *tasks_take(struct rpc_grpc_server *server, bool may_sleep)
+static struct ot_task *tasks_take(struct rpc_grpc_server *server)
 {
     pthread_mutex_lock(&server->mutex);
     struct ot_task *tasks = server->first_task;
     server->first_task = NULL;
     server->last_task = &server->first_task;
-    server->sleeping = tasks == NULL && may_sleep;
+    server->sleeping = tasks == NULL;
     pthread_mutex_unlock(&server->mutex);
     return tasks;
+}
+
+static bool tasks_none(struct rpc_grpc_server *server)
+{
+    pthread_mutex_lock(&server->mutex);
+    const bool none = server->first_task == NULL;
+    pthread_mutex_unlock(&server->mutex);
+    return none;
 }
 
 static bool tasks_run(struct rpc_grpc_server *server)
 {
     struct ot_task *task = NULL;
-    for (uint32_t round = 0; round < ROUNDS && (task = tasks_take(server, true)) != NULL; round++) {
+    for (uint32_t round = 0; round < ROUNDS && (task = tasks_take(server)) != NULL; round++) {
         for (struct ot_task *next; task != NULL; task = next) {
             next = task->next;
             task->run(task);               /* the task may be gone afterwards, or posted again */
@@ -130,7 +138,7 @@ static void *thread_main(void *arg)
         const bool idle = tasks_run(server);
         timers_fire(server);
         ot_exec_turn_end();
-        if (server->is_stopped && server->open_count == 0 && server->away == 0 && tasks_take(server, false) == NULL) break;
+        if (server->is_stopped && server->open_count == 0 && server->away == 0 && tasks_none(server)) break;
         const grpc_event event = grpc_completion_queue_next(server->queue, wait_until(server, idle), NULL);
         event_run(&event);
     }
@@ -151,10 +159,16 @@ static void sweep_fired(struct ot_timer *timer)
 static void memory_back(struct ot_pool_waiter *waiter)
 {
     struct rpc_grpc_server *server = OT_CONTAINER(waiter, struct rpc_grpc_server, waiter);
-    ot_exec_post(&server->exec, &server->waiter_task);
+    /* armed again before the task has run, it may be told again: one task is enough, and it must not be posted twice */
+    if (!atomic_exchange(&server->waiter_posted, true)) ot_exec_post(&server->exec, &server->waiter_task);
 }
 
-static void memory_back_run(struct ot_task *task) { rpcg_appends_wake(OT_CONTAINER(task, struct rpc_grpc_server, waiter_task)); }
+static void memory_back_run(struct ot_task *task)
+{
+    struct rpc_grpc_server *server = OT_CONTAINER(task, struct rpc_grpc_server, waiter_task);
+    atomic_store(&server->waiter_posted, false);
+    rpcg_appends_wake(server);
+}
 
 /* ---- opening */
 
@@ -271,6 +285,7 @@ enum ot_err rpc_grpc_server_open(const struct rpc_grpc_setup *setup, struct rpc_
         .waiter = { .woken = memory_back }, .waiter_task = { .run = memory_back_run }, .sweep = { .fired = sweep_fired }, .calls_max = (uint32_t)config->grpc_calls_max,
         .progress_us = OT_MIN(config->ottla_connection_progress_timeout_ms, INT64_MAX / 1000) * 1000, .message_bytes_max = config->grpc_max_message_bytes,
         .heartbeat_ms = config->grpc_heartbeat_interval_ms, .inflight_bytes_max = (uint64_t)config->grpc_stream_inflight_bytes_max };
+    server->waiting_last = &server->waiting_first;
     pthread_mutex_init(&server->mutex, NULL);
     pthread_cond_init(&server->drained, NULL);
     gpr_set_log_function(library_log);

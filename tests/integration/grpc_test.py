@@ -448,6 +448,20 @@ def test_the_fuse_of_the_library_and_a_stop_with_a_stuck_reader(own_broker):
     assert small.alive()
 
 
+def test_more_than_the_memory_for_requests_waits_in_line(own_broker):
+    broker = own_broker(queued_max_request_bytes=2000000)
+    made = batch.build([b"x" * 1000] * 900)
+    with channel(broker) as one, channel(broker, **{"grpc.use_local_subchannel_pool": 1}) as two:
+        logs = [pb_grpc.LogStub(one), pb_grpc.LogStub(two)]
+        produce(logs[0], "t", b"first")
+        calls = [logs[i % 2].Produce.future(pb.ProduceRequest(topic="t", record_batches=made), timeout=60) for i in range(40)]
+        streams = [log.ProduceStream(iter([pb.ProduceStreamRequest(topic="t", id=i, record_batches=made) for i in range(20)]), timeout=60) for log in logs]
+        for stream in streams:
+            assert [a.id for m in stream for a in m.acknowledgements if not a.HasField("error")] == list(range(20))
+        assert sorted(call.result(60).base_offset for call in calls)[-1] <= 1 + 900 * 79
+        assert logs[0].ListOffsets(pb.ListOffsetsRequest(partitions=[pb.ListOffsetsPartition(topic="t")]), timeout=20).partitions[0].offset == 1 + 900 * 80
+
+
 def test_two_brokers_cannot_share_a_port(own_broker, broker):
     second = own_broker(start=False)
     second.more_ports[1] = broker.more_ports[1]

@@ -15,13 +15,15 @@ static struct ot_pool *requests, *responses;
 static grpc_completion_queue *queue;
 static grpc_channel *channel;
 
+static size_t pool_bytes = 64 << 20;
+
 static void server_open(const char *key, const char *value)
 {
     char text[400];
     const struct rpc_grpc_listener listener = { "127.0.0.1", 0 };
     fake_init();
     if (key != NULL) assert_int_equal(broker_config_set(fake.config, BROKER_SOURCE_FLAG, "test", key, value, text, sizeof text), OT_OK);
-    requests = ot_pool_new("requests", 64 << 20, 1 << 20);
+    requests = ot_pool_new("requests", pool_bytes, 0);
     responses = ot_pool_new("responses", 64 << 20, 1 << 20);
     const struct rpc_grpc_setup setup = { .listeners = &listener, .listener_count = 1, .config = broker_config_current(fake.config), .request_pool = requests,
         .response_pool = responses, .quota_bytes = 256 << 20, .io = ot_io_real(), .io_exec = ot_exec_pool_exec(fake.pool) };
@@ -251,6 +253,35 @@ static void no_more_is_read_than_may_be_in_flight(void **state)
     server_close();
 }
 
+static void messages_wait_in_line_for_room_in_the_pool(void **state)
+{
+    (void)state;
+    static uint8_t data[65536];
+    struct call call;
+    uint32_t acks = 0;
+    pool_bytes = 60000;                    /* room for one of them */
+    server_open(NULL, NULL);
+    pool_bytes = 64 << 20;
+    fake.hold_produce = true;
+    call_open(&call, "/ottla.v1.Log/ProduceStream");
+    for (uint8_t i = 0; i < 2; i++) call_send(&call, data, request(data, i, 40000), i == 0, i == 1);
+    for (int i = 0; i < 500 && produces() < 1; i++) (void)grpc_completion_queue_next(queue, soon(10), NULL);
+    (void)grpc_completion_queue_next(queue, soon(200), NULL);
+    assert_int_equal(produces(), 1);
+    pthread_mutex_lock(&fake.mutex);
+    fake.hold_produce = false;
+    pthread_mutex_unlock(&fake.mutex);
+    fake_release();
+    const grpc_op first = { .op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &call.first };
+    (void)run(&call, &first, 1);
+    while (call_receive(&call))
+        for (size_t i = 0; i + 1 < call.count; i += 2u + call.bytes[i + 1]) acks++;
+    assert_int_equal(call_close(&call), GRPC_STATUS_OK);
+    assert_int_equal(acks, 2);
+    assert_int_equal(produces(), 2);
+    server_close();
+}
+
 static void a_waiting_fetch_is_cancelled_with_its_call(void **state)
 {
     (void)state;
@@ -303,7 +334,7 @@ static void a_server_that_never_started_goes_quietly(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_partition_led_elsewhere_names_its_leader),
-        cmocka_unit_test(appends_start_in_their_order_even_when_they_are_queued_late), cmocka_unit_test(no_more_is_read_than_may_be_in_flight),
+        cmocka_unit_test(appends_start_in_their_order_even_when_they_are_queued_late), cmocka_unit_test(no_more_is_read_than_may_be_in_flight), cmocka_unit_test(messages_wait_in_line_for_room_in_the_pool),
         cmocka_unit_test(a_waiting_fetch_is_cancelled_with_its_call), cmocka_unit_test(a_request_that_is_too_large_for_its_kind_is_refused),
         cmocka_unit_test(a_server_that_never_started_goes_quietly) };
     return cmocka_run_group_tests(tests, NULL, NULL);
