@@ -107,9 +107,12 @@ void coord_members_load(struct coord *coord)
     }
     if (next_founded) {
         mark_voters(coord, next, false);
+        if (!founded) {
+            mark_voters(coord, next, true);    /* accepted and not known to be committed: those who found it are those on the list, with their directories */
+        }
     }
-    if ((!founded || !next_founded) && !coord->config.observer && !coord->config.join) {
-        mark_listed(coord, !founded, !next_founded);
+    if (!next_founded && !coord->config.observer && !coord->config.join) {
+        mark_listed(coord, !founded, true);
     }
     coord->committed_voters.count = 0;
     coord->alone = coord_peer_self(coord) != NULL;
