@@ -30,6 +30,7 @@
     X(ANY_REFUSAL_ENDS, "any-refusal-ends")    /* a refusal for its epoch ends a proposal that an earlier copy may have put through */ \
     X(ALTER_REORDERED, "alter-reordered")      /* an older copy of a proposal is taken after a younger one was refused */ \
     X(ANSWER_BY_END, "answer-by-end")          /* an answer is for this log if its end is the same, whatever its last epoch */ \
+    X(READDED_AS_BEFORE, "readded-as-before")  /* a replica that comes back is believed what it said before it went */ \
     X(JOINS_BEHIND, "joins-behind")            /* a follower joins the isr below the high watermark */ \
     X(JOINS_BELOW_START, "joins-below-start")  /* or below the start of the leader's epoch */ \
     X(ELECT_OUTSIDER, "elect-outsider")        /* somebody outside isr and elr leads */ \

@@ -327,6 +327,9 @@ static enum ot_err start(struct coord_turn *turn, struct coord_partition *row)
             row->adding |= UINT64_C(1) << i;
         }
     }
+    if (row->adding != 0 && row->leader != -1 && !COORD_BUG(READDED_AS_BEFORE)) {
+        row->leader_epoch++;                   /* one that was a replica before may have deleted what its late fetches still speak of: those are of the old epoch */
+    }
     return OT_OK;
 }
 

@@ -106,6 +106,15 @@ static uint32_t differing(const struct coord_value *a, const struct coord_value 
 static void committed(struct world *w, const struct node *node, struct coord_stamp stamp, uint64_t hash)
 {
     CHECK(stamp.version < COMMITS_MAX);
+    if (stamp.version < w->commit_max && w->commits[stamp.version].hash == 0) {        /* chosen, and committed by a later coordinator under its own name first */
+        int64_t later = stamp.version + 1;
+        while (w->commits[later].hash == 0) {
+            later++;
+        }
+        CHECK(w->commits[later].hash == hash && w->commits[later].term > stamp.term);
+        w->commits[stamp.version] = (struct commit){ stamp.term, hash };
+        return;
+    }
     if (stamp.version <= w->commit_max) {
         if (w->commits[stamp.version].term != stamp.term || w->commits[stamp.version].hash != hash) {
             fprintf(stderr, "node %d: version %lld term %d hash %llx; known term %d hash %llx; last %lld\n", node->id, (long long)stamp.version, stamp.term, (unsigned long long)hash,
