@@ -44,7 +44,7 @@ static void ask_voters(struct world *w, struct node *node, struct client *client
         }
     }
     struct node *other = &w->nodes[ot_rng_below(&w->rng, w->node_count)];
-    if (other->observer || w->calm) {
+    if (other->observer || w->calm || !w->changes_voters) {
         client->request.ask = COORD_ASK_READ;
     } else if (is_voter(node, other->id, &dir)) {
         *ask = (struct coord_voters_ask){ .remove = true, .remove_id = other->id };

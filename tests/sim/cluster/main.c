@@ -158,6 +158,7 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
     static const uint64_t gaps_us[] = { 120000, 120000, 1500000, 6000000 };
     w->twice = 0.01;
     w->client_gap_us = gaps_us[ot_rng_below(&w->rng, OT_ARRAY_COUNT(gaps_us))];
+    w->changes_voters = ot_rng_chance(&w->rng, 0.5);
     w->slow_max = ot_rng_chance(&w->rng, 0.3) ? 0.4 : 0.1;
     make_nodes(w);
     w->next_fault_us = ot_rng_below(&w->rng, 8000000);

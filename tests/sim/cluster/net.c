@@ -138,7 +138,7 @@ static void strike(struct world *w, struct node *node)
     if (!node->up) {
         return;
     }
-    bool spare = sim_in_doubt(w) || node->observer || w->commit_max < 1;
+    bool spare = sim_in_doubt(w) || w->changes_voters || node->observer || w->commit_max < 1;
     if (kind < 30) {
         node->paused_until_us = w->now_us + ot_rng_below(&w->rng, 6000000);
         return;

@@ -217,6 +217,8 @@ void node_start(struct world *w, struct node *node)
     if (image.unsure && node->damaged_term < 0) {          /* torn: nobody was told of it, but it cannot know that */
         node->damaged_term = node->durable_term;
     }
+    node->durable_term = image.term.term;      /* a write that was cut off may be there all the same */
+    node->durable_vote = image.term.voted_for;
     if (!image.blank) {                        /* as it was founded, not as this start would found */
         config.cluster_id = (struct ot_str){ .null = true };
     }

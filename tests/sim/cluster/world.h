@@ -52,6 +52,7 @@ struct world {
     struct event *events; uint32_t event_count;        /* heap by (at, order) */
     bool cut[NODES_MAX][NODES_MAX];            /* from, to */
     double drop, twice, slow;
+    bool changes_voters;                       /* by the seed: voters come and go, or memories get lost; both at once may be more than any majority stands */
     uint64_t client_gap_us; double slow_max;   /* busy or idle, quick or slow networks: by the seed */
     bool calm;                                 /* faults are over */
     struct client clients[CLIENTS];
