@@ -65,7 +65,8 @@ static enum ot_err take_accept(struct coord_disk_image *image, const struct coor
             image->committed.stamp.term);
         return OT_ERR_CORRUPT;
     }
-    return keep_accepted(image, accept);
+    err = keep_accepted(image, accept);
+    return err == OT_OK && accept->committed ? settle(image, text, text_bytes) : err;
 }
 
 enum ot_err coord_image_take(struct coord_disk_image *image, const struct coord_record *record, char *text_out, size_t text_bytes)

@@ -83,7 +83,8 @@ static void store_accept(struct coord *coord, enum coord_storing what, struct co
 {
     const struct coord_delta *delta = &coord->deltas[coord->delta_at];
     coord->store = (struct coord_record){ .kind = COORD_RECORD_ACCEPT, .u.accept = { .stamp = coord->next.stamp, .base = base,
-        .state_hash = coord->next.state_hash, .voter_count = coord->committed_voters.count, .delta = coord_blob(delta->data, delta->bytes) } };
+        .state_hash = coord->next.state_hash, .committed = what == COORD_STORING_CHANGES, .voter_count = coord->committed_voters.count,
+        .delta = coord_blob(delta->data, delta->bytes) } };
     memcpy(coord->store.u.accept.voters, coord->committed_voters.ids, sizeof coord->committed_voters.ids);
     coord->journal_bytes += (delta->bytes + COORD_RECORD_OVERHEAD_MAX + 4095) / 4096 * 4096;
     coord_trace(coord, coord->next.state_hash);
@@ -300,7 +301,7 @@ static bool make_next(struct coord *coord, struct ot_blob first, struct ot_blob 
 
 static void accept(struct coord *coord, const struct coord_message *in)
 {
-    struct ot_blob nothing = { 0 }, first = nothing, more = in->data;
+    struct ot_blob nothing = { 0 }, more = in->data;
     if (coord->accepted.has && coord_stamp_equal(coord->accepted.value.stamp, in->base.stamp)) {
         coord_commit_accepted(coord);          /* what the publication rests on is committed */
         if (coord->phase == COORD_PHASE_HALTED) {
@@ -311,13 +312,18 @@ static void accept(struct coord *coord, const struct coord_message *in)
     if (have == in->accepted.state_hash) {
         more = nothing;                        /* its content is committed here already: a new name for it */
     } else if (have != in->base.state_hash && coord->accepted.has && coord->accepted.value.state_hash == in->base.state_hash) {
-        first = coord->accepted.delta;         /* accepted here by a name of its own */
+        /* accepted here by another name. It becomes committed by the one that the coordinator knows; the publication itself comes again. Taking both in one would leave a
+         * committed value behind that is more than one step older than the accepted one: as a coordinator this node could not be followed */
+        if (make_next(coord, coord->accepted.delta, nothing, &in->base)) {
+            store_accept(coord, COORD_STORING_CHANGES, coord->committed.stamp);
+        }
+        return;
     } else if (have != in->base.state_hash) {
         coord_catch_up_ask(coord, in->sender);
         return;
     }
     coord->accepted_from = in->sender;
-    if (make_next(coord, first, more, &in->accepted)) {
+    if (make_next(coord, nothing, more, &in->accepted)) {
         store_accept(coord, COORD_STORING_ACCEPT, coord->committed.stamp);
     } else {
         coord_catch_up_ask(coord, in->sender);

@@ -37,6 +37,7 @@ static void fill_accept(const struct coord_accept *in, struct ot_coord_accept_re
     out->state_hash = (int64_t)in->state_hash;
     out->voters = (struct ot_i32_array){ voters, in->voter_count };
     out->delta = in->delta;
+    out->committed = in->committed;
 }
 
 static void fill_snapshot(const struct coord_snapshot *in, struct ot_coord_snapshot_record *out)
@@ -88,7 +89,7 @@ static enum ot_err take_accept(const struct ot_coord_accept_record *in, struct c
         return OT_ERR_CORRUPT;
     }
     *out = (struct coord_accept){ .stamp = { in->term, in->version }, .base = { in->base_term, in->base_version }, .state_hash = (uint64_t)in->state_hash,
-        .voter_count = in->voters.count, .delta = in->delta };
+        .voter_count = in->voters.count, .delta = in->delta, .committed = in->committed };
     if (in->voters.count > 0) {
         memcpy(out->voters, in->voters.items, (size_t)in->voters.count * sizeof out->voters[0]);
     }

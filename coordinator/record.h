@@ -17,6 +17,7 @@ struct coord_accept {
     uint64_t state_hash;                       /* of the result */
     int32_t voters[COORD_VOTERS_MAX]; int32_t voter_count;     /* committed ones */
     struct ot_blob delta;
+    bool committed;                            /* it was when it came: told by others, not voted on here. Several versions in one */
 };
 struct coord_snapshot { struct ot_str file_name; struct coord_stamp stamp; uint64_t state_hash, file_bytes; uint32_t file_crc; uint64_t chain_hash; };
 struct coord_record {
