@@ -4,6 +4,7 @@
 #define GROUP_DESK_H
 
 #include "coordinator/group.h"
+#include "coordinator/consumer_group.h"
 
 #include "base/wire/heartbeat_request.h"
 #include "base/wire/heartbeat_response.h"
@@ -44,6 +45,11 @@ struct desk {
     struct desk_record records[DESK_RECORDS]; uint32_t record_count;
 };
 
+/* groups of the new protocol may come out of the log */
+static const enum coord_assignor assignors[] = { COORD_ASSIGN_UNIFORM, COORD_ASSIGN_RANGE };
+static const struct consumer_group_config desk_consumer = { .all = { .session_timeout_ms = 45000, .heartbeat_interval_ms = 5000, .size_max = 10, .regex_refresh_ms = 600000,
+    .migration = COORD_CG_UPGRADE | COORD_CG_DOWNGRADE, .assignors = assignors, .assignor_count = 2, .record_bytes_max = 1 << 20 } };
+
 static struct group_env desk_env(struct desk *desk) { return (struct group_env){ desk->now_us, desk->wall_ms, &desk->config, NULL }; }
 
 static void desk_take(struct desk *desk, struct group_out *out)
@@ -67,7 +73,7 @@ static struct desk *desk_new(void)
     struct desk *desk = calloc(1, sizeof *desk);
     desk->pool = (struct ot_mem_pool){ .name = "groups", .cap_bytes = 32u << 20 };
     desk->config = (struct group_config){ .initial_rebalance_delay_ms = 3000, .session_timeout_min_ms = 6000, .session_timeout_max_ms = 1800000, .group_size_max = INT32_MAX,
-        .offset_metadata_bytes_max = 4096, .offsets_retention_ms = 7 * 86400000LL, .offsets_check_interval_ms = 600000, .record_bytes_max = 1 << 20 };
+        .offset_metadata_bytes_max = 4096, .offsets_retention_ms = 7 * 86400000LL, .offsets_check_interval_ms = 600000, .record_bytes_max = 1 << 20, .consumer = &desk_consumer };
     desk->now_us = 1000000;
     desk->wall_ms = 1750000000000;
     ot_arena_init(&desk->step, 64u << 20);
