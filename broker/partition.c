@@ -85,6 +85,13 @@ static void found_is_used(struct broker_core *core, const char *key, size_t key_
     pthread_rwlock_unlock(&core->registry);
 }
 
+/* A folder without this topic's id may be an empty one that lost its races to one in a directory that is missing now. */
+static bool named_for(struct broker_partition *partition, uint32_t dir)
+{
+    struct ot_uuid id;
+    return eng_store_topic_id(partition->core->store, dir, partition->topic->name, partition->index, &id) == OT_OK && ot_uuid_equal(&id, &partition->topic->id);
+}
+
 /* Which directory, and what the checkpoints said. WAIT: try again on the background thread, when the old folders of that name are gone. SKIP: removed before it
  * had a folder; one opened now would take, and its retirement rename, the folder of the topic made after it. A folder of the last life is opened even so, to
  * be deleted with its log. */
@@ -121,7 +128,7 @@ static enum place place(struct broker_partition_opening *opening, struct eng_log
     if (where == PLACE_OPEN && stale && !opening->in_background) where = PLACE_WAIT;
     if (where != PLACE_OPEN) return where;
     if (stale) forget_stale(opening, key, key_bytes);
-    if (!known && opening->must_exist) {
+    if (opening->must_exist && (!known || !named_for(partition, how->store_dir))) {
         opening->err = OT_ERR_KAFKA_STORAGE_ERROR;
         ot_log(OT_LOG_ERROR, "log", "folder_missing", "topic=%s partition=%d text=\"a log directory of this server is missing and may hold it: not made anew\"",
             partition->topic->name, partition->index);

@@ -616,15 +616,38 @@ static void a_partition_that_does_not_open_keeps_its_checkpoints(void **state)
     assert_int_not_equal(access(path, F_OK), 0);
 }
 
-/* A directory that is gone may hold the partition: it is not begun anew in another one, and comes back with its directory. */
+/* As the first append leaves it: a folder that says whose it is. */
+static void name_folder(const struct house *house, const char *name, const struct ot_uuid *id)
+{
+    char path[400], text[23];
+    ot_uuid_text(id, text);
+    snprintf(path, sizeof path, "%s/a/%s", house->root, name);
+    if (access(path, F_OK) != 0) return;
+    snprintf(path, sizeof path, "%s/a/%s/partition.metadata", house->root, name);
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    assert_true(fprintf(out, "version: 0\ntopic_id: %s", text) > 0);
+    fclose(out);
+}
+
+/* A directory that is gone may hold the partition: it is not begun anew in another one, nor taken from an empty folder there that does not say whose it is, and
+ * comes back with its directory. */
 static void partitions_of_a_missing_directory_stay_offline(void **state)
 {
     struct house *house = *state;
+    struct broker_view_topic topic;
     char one[300], two[300];
     snprintf(house->dirs, sizeof house->dirs, "%s/a,%s/b", house->root, house->root);
     start(house);
     assert_int_equal(ask_one(house, create_item("spread", 8)), OT_OK);
+    assert_int_equal(ask_one(house, create_item("empty", 8)), OT_OK);
+    assert_true(topic_of(house, "spread", &topic));
     stop(house);
+    for (int32_t i = 0; i < 8; i++) {
+        char name[20];
+        snprintf(name, sizeof name, "spread-%d", (int)i);
+        name_folder(house, name, &topic.id);
+    }
     snprintf(one, sizeof one, "%s/b", house->root);
     snprintf(two, sizeof two, "%s/away", house->root);
     assert_int_equal(rename(one, two), 0);
@@ -636,6 +659,7 @@ static void partitions_of_a_missing_directory_stay_offline(void **state)
         open += is_open(house, "spread", i);
     }
     assert_in_range(open, 1, 7);
+    for (int32_t i = 0; i < 8; i++) assert_false(is_open(house, "empty", i));
     stop(house);
     start(house);                              /* still so at the second start without it */
     for (int32_t i = 0; i < 8; i++) {
@@ -650,6 +674,7 @@ static void partitions_of_a_missing_directory_stay_offline(void **state)
     start(house);
     for (int32_t i = 0; i < 8; i++) {
         assert_true(is_open(house, "spread", i));
+        assert_true(is_open(house, "empty", i));
     }
 }
 
