@@ -373,7 +373,7 @@ static uint64_t sim_run(uint64_t seed)
     d->config.heartbeat_interval_ms = INTERVAL_MS;
     d->config.assignment_interval_ms = ot_rng_chance(&sim.rng, 0.5) ? 1000 : 0;
     for (int t = 0; t < 3; t++) {
-        char name[8];
+        char name[16];
         (void)snprintf(name, sizeof(name), "t%d", t);
         desk_topic(d, t, name, (int32_t)between(&sim, 1, 12));
     }
