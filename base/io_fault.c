@@ -175,12 +175,13 @@ void ot_io_fault_init(struct ot_io_fault *fault, struct ot_io *under)
 
 void ot_io_fault_at(struct ot_io_fault *fault, enum ot_io_call call, uint64_t at, enum ot_err err)
 {
+    fault->at = 0;
     fault->call = call;
-    fault->at = at;
     fault->err = err;
     fault->sticky = false;
     atomic_store(&fault->fired, false);
     atomic_store(&fault->seen, 0);
+    fault->at = at;
 }
 
 const char *ot_io_call_name(enum ot_io_call call)

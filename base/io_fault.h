@@ -7,7 +7,7 @@
  *         if (!fault.fired) break;
  *     }
  *
- * One thread, or a test that orders its threads: the counts are atomic, the settings are not. */
+ * Counts and settings are atomic one by one; a call under way while the settings change fails by the old ones or the new ones. */
 #ifndef OT_BASE_IO_FAULT_H
 #define OT_BASE_IO_FAULT_H
 
@@ -23,10 +23,10 @@ enum ot_io_call {
 struct ot_io_fault {
     struct ot_io io;                             /* hand this out */
     struct ot_io *under;
-    enum ot_io_call call;
-    uint64_t at;                                 /* the at-th call of that kind from now, counted from 1; 0: none */
-    enum ot_err err;                             /* OK: it is made short instead (pwritev and pread, to half; others pass) */
-    bool sticky;                                 /* all later ones of the kind too */
+    _Atomic(enum ot_io_call) call;
+    _Atomic uint64_t at;                                 /* the at-th call of that kind from now, counted from 1; 0: none */
+    _Atomic(enum ot_err) err;                         /* OK: it is made short instead (pwritev and pread, to half; others pass) */
+    _Atomic bool sticky;                          /* all later ones of the kind too */
     _Atomic bool fired;
     _Atomic uint64_t seen;                       /* of the chosen kind, since ot_io_fault_at */
     _Atomic uint64_t counts[OT_IO_CALL_COUNT];   /* since init; [ANY] counts all */
