@@ -145,7 +145,7 @@ STAGES = [
           need_program("ottla_sim_cluster", "release"), ("build-release",)),
     Stage("sim-rest", "test", 120, ["ctest", "--test-dir", "build/release", "-L", "sim", "-E", "seeds", "-j", str(JOBS),
                                     "--output-on-failure"], count_ctest, need_program("ottla_sim", "release"), ("build-release",)),
-    pytest("clients", "release", [INTEGRATION, "-m", "not long and not kill"], limit_s=420),
+    pytest("clients", "release", [INTEGRATION, "-m", "not long and not kill", "-n", "3"], limit_s=420),    # they mostly wait: three at a time
     pytest("kills", "release", [INTEGRATION, "-m", "kill and not long"], limit_s=180, OTTLA_KILL_ROUNDS="20"),
     build("asan", limit_s=240),
     unit("asan", limit_s=180),
