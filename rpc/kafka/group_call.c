@@ -41,3 +41,18 @@ void *rpc_group_response(struct rpc_request *request)
     if (call->error != OT_OK) ot_wire_set_defaults(request->header.api->response, call->ask.response);
     return call->ask.response;
 }
+
+enum ot_err rpc_group_topic(struct rpc_request *request, const struct broker_view *view, bool by_id, struct ot_str name, const struct ot_uuid *id, struct ot_str *name_out,
+    struct ot_uuid *id_out)
+{
+    struct broker_view_topic topic;
+    *name_out = name;
+    *id_out = *id;
+    if (by_id && !broker_view_topic_by_id(view, id, &topic)) return OT_ERR_UNKNOWN_TOPIC_ID;
+    if (!by_id && !broker_view_topic(view, name, &topic)) return OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+    *id_out = topic.id;
+    if (!by_id) return OT_OK;
+    const char *copy = ot_arena_str(&request->arena, topic.name);
+    *name_out = ot_str_of(copy);
+    return copy == NULL ? OT_ERR_UNKNOWN_SERVER_ERROR : OT_OK;
+}

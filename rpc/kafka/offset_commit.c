@@ -4,23 +4,6 @@
 #include "base/wire/offset_commit_request.h"
 #include "base/wire/offset_commit_response.h"
 
-/* Name and id as far as they are known. */
-static enum ot_err topic_find(struct rpc_request *request, const struct broker_view *view, const struct ot_offset_commit_request_offset_commit_request_topic *asked,
-    struct ot_str *name_out, struct ot_uuid *id_out)
-{
-    const bool by_id = request->header.version >= 10;
-    struct broker_view_topic topic;
-    *name_out = asked->name;
-    *id_out = asked->topic_id;
-    if (by_id && !broker_view_topic_by_id(view, &asked->topic_id, &topic)) return OT_ERR_UNKNOWN_TOPIC_ID;
-    if (!by_id && !broker_view_topic(view, asked->name, &topic)) return OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
-    *id_out = topic.id;
-    if (!by_id) return OT_OK;
-    const char *copy = ot_arena_str(&request->arena, topic.name);
-    *name_out = ot_str_of(copy);
-    return copy == NULL ? OT_ERR_UNKNOWN_SERVER_ERROR : OT_OK;
-}
-
 static bool parts_fill(struct rpc_request *request, const struct ot_offset_commit_request *asked)
 {
     struct group_ask *ask = &request->call.group.ask;
@@ -33,7 +16,7 @@ static bool parts_fill(struct rpc_request *request, const struct ot_offset_commi
         const struct ot_offset_commit_request_offset_commit_request_topic *topic = &asked->topics.items[i];
         struct ot_str name;
         struct ot_uuid id;
-        const enum ot_err err = topic_find(request, view, topic, &name, &id);
+        const enum ot_err err = rpc_group_topic(request, view, request->header.version >= 10, topic->name, &topic->topic_id, &name, &id);
         for (int32_t j = 0; j < topic->partitions.count; j++) {
             const struct ot_offset_commit_request_offset_commit_request_partition *from = &topic->partitions.items[j];
             ask->parts[ask->part_count++] = (struct group_part){ .topic = name, .topic_id = id, .partition = from->partition_index, .error = err,

@@ -211,6 +211,9 @@ RPC_HANDLER(consumer_group_describe);
 bool rpc_group_init(struct rpc_request *request, struct broker_group_call *call, enum group_ask_kind kind, struct ot_str group_id);
 /* The request's own single call, answered by done. response_bytes: of the response struct, which the ask fills. */
 bool rpc_group_begin(struct rpc_request *request, enum group_ask_kind kind, struct ot_str group_id, size_t response_bytes, void (*done)(struct broker_call *call));
+/* A topic that a commit speaks of, by id or by name: both as far as they are known. UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION: as asked. */
+enum ot_err rpc_group_topic(struct rpc_request *request, const struct broker_view *view, bool by_id, struct ot_str name, const struct ot_uuid *id, struct ot_str *name_out,
+    struct ot_uuid *id_out);
 void rpc_group_cancel(struct rpc_request *request);
 void *rpc_group_response(struct rpc_request *request);     /* of the single call; defaults of its message when the ask never came to a group */
 
