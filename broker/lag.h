@@ -1,0 +1,32 @@
+/* How far behind a reader is: at an offset of a partition, in records that it would be given and in time, for readers of all records and for those of committed ones.
+ *
+ * Offsets are not records: transactions leave markers, aborted ones leave what nobody is given, compaction leaves holes. So the batch headers between the offset and the end
+ * are counted, for a bounded number of batches and a bounded time; what is left then counts as its distance in offsets, which is never less than the truth, and is said to be
+ * not exact. Time is the age of the first record that the reader has not had. */
+#ifndef OT_BROKER_LAG_H
+#define OT_BROKER_LAG_H
+
+#include "broker/call.h"
+
+struct broker_lag_count {
+    int64_t records;                           /* -1 unknown */
+    int64_t ms;                                /* 0: nothing is unread; -1 unknown */
+    bool exact;                                /* false: records is at most that */
+};
+struct broker_lag_part {
+    struct ot_str topic; int32_t partition;
+    int64_t offset;                            /* the next to be read; -1: none, then only the ends are answered */
+    /* answered */
+    enum ot_err error;
+    int64_t log_start_offset, high_watermark, last_stable_offset;      /* -1 unknown */
+    struct broker_lag_count all, committed;
+};
+struct broker_lag {
+    struct broker_call call;
+    struct broker_lag_part *parts; uint32_t part_count;
+    struct broker *broker;                     /* own from here */
+    struct ot_task io_task;
+};
+void broker_lag(struct broker *broker, struct broker_lag *lag);        /* done on home, never before this returns */
+
+#endif
