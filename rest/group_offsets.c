@@ -8,11 +8,9 @@
 
 enum { PARTS_MAX = 10000, METADATA_BYTES_MAX = 4096 };
 
-static void write_offset(struct rest_group *job, const struct group_part *part)
+static void write_offset(struct rest_group *job, const struct group_part *part, const struct broker_lag_part *lag)
 {
     struct rest_json *out = &job->call->out;
-    struct rest_ends ends;
-    (void)rest_group_ends(job->call, part->topic, part->partition, &ends);
     rest_json_open(out, NULL, '{');
     rest_json_str(out, "topic", part->topic);
     rest_json_int(out, "partition", part->partition);
@@ -21,26 +19,44 @@ static void write_offset(struct rest_group *job, const struct group_part *part)
     rest_json_str(out, "metadata", part->metadata);
     rest_json_time(out, "committed_at", part->commit_ms);
     rest_json_time(out, "expires_at", part->expire_ms);
-    rest_json_big_or_null(out, "log_start_offset", ends.log_start_offset);
-    rest_json_big_or_null(out, "high_watermark", ends.high_watermark);
-    rest_json_big_or_null(out, "last_stable_offset", ends.last_stable_offset);
-    rest_json_big_or_null(out, "lag", part->offset < 0 || ends.high_watermark < 0 ? -1 : OT_MAX(ends.high_watermark - part->offset, 0));
+    rest_json_big_or_null(out, "log_start_offset", lag->log_start_offset);
+    rest_json_big_or_null(out, "high_watermark", lag->high_watermark);
+    rest_json_big_or_null(out, "last_stable_offset", lag->last_stable_offset);
+    rest_json_big_or_null(out, "lag", lag->all.records);
+    rest_json_big_or_null(out, "lag_read_committed", lag->committed.records);
+    rest_json_bool(out, "lag_exact", lag->all.exact && lag->committed.exact);
+    rest_json_big_or_null(out, "lag_offsets", part->offset < 0 || lag->high_watermark < 0 ? -1 : OT_MAX(lag->high_watermark - part->offset, 0));
+    rest_json_big_or_null(out, "lag_ms", lag->all.ms);
     rest_json_str(out, "owner", rest_group_owner(job, part->topic, part->partition));
     rest_json_close(out, '}');
 }
 
 /* ---- all */
 
-static void all_fetched(struct rest_group *job)
+struct page { int64_t first, end; };
+
+static struct page page_of(const struct rest_group *job)
+{
+    const struct rest_call *call = job->call;
+    const int64_t count = job->part_count, first = call->list.after_int == INT64_MIN ? 0 : OT_MIN(OT_MAX(call->list.after_int + 1, 0), count);
+    return (struct page){ first, OT_MIN(count, first + call->list.limit) };
+}
+
+static void all_write(struct rest_group *job)
 {
     struct rest_call *call = job->call;
-    const int64_t first = call->list.after_int == INT64_MIN ? 0 : OT_MIN(OT_MAX(call->list.after_int + 1, 0), (int64_t)job->part_count);
-    const int64_t end = OT_MIN((int64_t)job->part_count, first + call->list.limit);
-    for (int64_t i = first; i < end; i++) {
+    const struct page page = page_of(job);
+    for (int64_t i = page.first; i < page.end; i++) {
         rest_list_item(call);
-        write_offset(job, &job->parts[i]);
+        write_offset(job, &job->parts[i], &job->lag.parts[i - page.first]);
     }
-    rest_list_reply_int(call, 'o', end < (int64_t)job->part_count, end - 1, job->part_count, NULL);
+    rest_list_reply_int(call, 'o', page.end < (int64_t)job->part_count, page.end - 1, job->part_count, NULL);
+}
+
+static void all_fetched(struct rest_group *job)
+{
+    const struct page page = page_of(job);
+    rest_group_lags(job, (uint32_t)page.first, (uint32_t)(page.end - page.first), all_write);
 }
 
 static void all_viewed(struct rest_group *job) { rest_group_fetch(job, rest_param(job->call, 0), all_fetched); }
@@ -50,46 +66,6 @@ void rest_group_offsets(struct rest_call *call)
     if (!rest_list_begin(call, 'o', true)) return;
     struct rest_group *job = rest_group_new(call);
     if (job != NULL) rest_group_ask(job, GROUP_ASK_VIEW, all_viewed);
-}
-
-/* Lag as it is summed: by partition and in all, to the end and to what readers of committed records see. */
-static void lag_fetched(struct rest_group *job)
-{
-    struct rest_json *out = &job->call->out;
-    int64_t total = 0, stable = 0, unknown = 0;
-    rest_json_open(out, NULL, '{');
-    rest_json_str(out, "group", job->view.id);
-    rest_json_open(out, "items", '[');
-    for (uint32_t i = 0; i < job->part_count; i++) {
-        const struct group_part *part = &job->parts[i];
-        struct rest_ends ends;
-        const bool known = rest_group_ends(job->call, part->topic, part->partition, &ends);
-        const int64_t lag = known ? OT_MAX(ends.high_watermark - part->offset, 0) : -1, committed = known ? OT_MAX(ends.last_stable_offset - part->offset, 0) : -1;
-        total += OT_MAX(lag, 0);
-        stable += OT_MAX(committed, 0);
-        unknown += known ? 0 : 1;
-        rest_json_open(out, NULL, '{');
-        rest_json_str(out, "topic", part->topic);
-        rest_json_int(out, "partition", part->partition);
-        rest_json_big(out, "offset", part->offset);
-        rest_json_big_or_null(out, "lag", lag);
-        rest_json_big_or_null(out, "lag_read_committed", committed);
-        rest_json_close(out, '}');
-    }
-    rest_json_close(out, ']');
-    rest_json_big(out, "total", total);
-    rest_json_big(out, "total_read_committed", stable);
-    rest_json_big(out, "partitions_unknown", unknown);
-    rest_json_close(out, '}');
-    rest_reply_json(job->call, 200);
-}
-
-static void lag_viewed(struct rest_group *job) { rest_group_fetch(job, rest_param(job->call, 0), lag_fetched); }
-
-void rest_group_lag(struct rest_call *call)
-{
-    struct rest_group *job = rest_group_new(call);
-    if (job != NULL) rest_group_ask(job, GROUP_ASK_VIEW, lag_viewed);
 }
 
 /* ---- setting */
@@ -201,14 +177,19 @@ static struct rest_group *one_new(struct rest_call *call)
     return job;
 }
 
+static void one_write(struct rest_group *job)
+{
+    write_offset(job, &job->parts[0], &job->lag.parts[0]);
+    rest_reply_json(job->call, 200);
+}
+
 static void one_fetched(struct rest_group *job)
 {
     if (job->parts[0].offset < 0) {
         rest_problem(job->call, OT_ERR_NOT_FOUND, "the group has committed nothing for this partition");
         return;
     }
-    write_offset(job, &job->parts[0]);
-    rest_reply_json(job->call, 200);
+    rest_group_lags(job, 0, 1, one_write);
 }
 
 static void one_viewed(struct rest_group *job)

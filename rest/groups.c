@@ -122,18 +122,26 @@ struct ot_str rest_group_owner(struct rest_group *job, struct ot_str topic, int3
     return (struct ot_str){ .null = true };
 }
 
-static void write_subscription(struct rest_group *job, const struct group_view_member *member)
+uint32_t rest_group_subscribed(struct rest_group *job, const struct group_view_member *member, const struct ot_str **topics_out)
 {
-    struct rest_json *out = &job->call->out;
     struct ot_consumer_protocol_subscription subscription;
     struct ot_reader in = ot_reader_over(member->metadata.data, member->metadata.null ? 0 : member->metadata.bytes);
     struct ot_wire_error error;
     const int16_t version = member->metadata.bytes > 0 ? ot_read_i16(&in) : (int16_t)-1;
+    if (version < 0 || in.err != OT_OK || !ot_str_equal(job->view.protocol_type, ot_str_of("consumer"))
+        || ot_consumer_protocol_subscription_decode(&subscription, OT_MIN(version, (int16_t)OT_CONSUMER_PROTOCOL_SUBSCRIPTION_VERSION_MAX), &in, &job->call->arena, &error) != OT_OK)
+        return 0;
+    *topics_out = subscription.topics.items;
+    return (uint32_t)OT_MAX(subscription.topics.count, 0);
+}
+
+static void write_subscription(struct rest_group *job, const struct group_view_member *member)
+{
+    struct rest_json *out = &job->call->out;
+    const struct ot_str *topics = NULL;
+    const uint32_t count = rest_group_subscribed(job, member, &topics);
     rest_json_open(out, "subscription", '[');
-    if (version >= 0 && in.err == OT_OK && ot_str_equal(job->view.protocol_type, ot_str_of("consumer"))
-        && ot_consumer_protocol_subscription_decode(&subscription, OT_MIN(version, (int16_t)OT_CONSUMER_PROTOCOL_SUBSCRIPTION_VERSION_MAX), &in, &job->call->arena, &error) == OT_OK) {
-        for (int32_t i = 0; i < subscription.topics.count; i++) rest_json_str(out, NULL, subscription.topics.items[i]);
-    }
+    for (uint32_t i = 0; i < count; i++) rest_json_str(out, NULL, topics[i]);
     rest_json_close(out, ']');
 }
 
@@ -166,34 +174,6 @@ static void write_member(struct rest_group *job, const struct group_view_member 
 
 /* ---- one group */
 
-static void write_lag(struct rest_group *job)
-{
-    struct rest_json *out = &job->call->out;
-    int64_t total = 0, most = -1;
-    const struct group_part *most_at = NULL;
-    for (uint32_t i = 0; i < job->part_count; i++) {
-        struct rest_ends ends;
-        if (!rest_group_ends(job->call, job->parts[i].topic, job->parts[i].partition, &ends)) continue;
-        const int64_t lag = OT_MAX(ends.high_watermark - job->parts[i].offset, 0);
-        total += lag;
-        if (lag <= most) continue;
-        most = lag;
-        most_at = &job->parts[i];
-    }
-    rest_json_open(out, "lag", '{');
-    rest_json_big(out, "total", total);
-    rest_json_big_or_null(out, "max", most);
-    if (most_at == NULL) {
-        rest_json_null(out, "max_at");
-    } else {
-        rest_json_open(out, "max_at", '{');
-        rest_json_str(out, "topic", most_at->topic);
-        rest_json_int(out, "partition", most_at->partition);
-        rest_json_close(out, '}');
-    }
-    rest_json_close(out, '}');
-}
-
 static void write_group(struct rest_group *job)
 {
     struct rest_json *out = &job->call->out;
@@ -211,12 +191,13 @@ static void write_group(struct rest_group *job)
     rest_json_open(out, "members", '[');
     for (uint32_t i = 0; i < view->member_count; i++) write_member(job, &view->members[i]);
     rest_json_close(out, ']');
-    write_lag(job);
+    rest_group_lag_write(job);
     rest_json_close(out, '}');
     rest_reply_json(job->call, 200);
 }
 
-static void viewed(struct rest_group *job) { rest_group_fetch(job, rest_param(job->call, 0), write_group); }
+static void fetched(struct rest_group *job) { rest_group_lags(job, 0, job->part_count, write_group); }
+static void viewed(struct rest_group *job) { rest_group_fetch(job, rest_param(job->call, 0), fetched); }
 
 void rest_group_get(struct rest_call *call)
 {
@@ -244,69 +225,6 @@ void rest_group_members(struct rest_call *call)
     if (!rest_list_begin(call, 'm', true)) return;
     struct rest_group *job = rest_group_new(call);
     if (job != NULL) rest_group_ask(job, GROUP_ASK_VIEW, members_viewed);
-}
-
-struct owner_row { struct ot_str topic, member; int32_t partition; };
-struct owner_rows { struct ot_arena *arena; struct owner_row *rows; uint32_t count, cap; struct ot_str member; bool full; };
-
-static void note_owner(void *arg, struct ot_str topic, int32_t partition)
-{
-    struct owner_rows *all = arg;
-    if (all->count == all->cap) {
-        const uint32_t cap = all->cap == 0 ? 64 : all->cap * 2;
-        struct owner_row *rows = ot_arena_array(all->arena, cap, sizeof *rows);
-        all->full |= rows == NULL;
-        if (rows == NULL) return;
-        if (all->count > 0) memcpy(rows, all->rows, all->count * sizeof *rows);
-        all->rows = rows;
-        all->cap = cap;
-    }
-    all->rows[all->count++] = (struct owner_row){ topic, all->member, partition };
-}
-
-static int by_place(const void *a, const void *b)
-{
-    const struct owner_row *one = a, *two = b;
-    const int bytes = memcmp(one->topic.data, two->topic.data, OT_MIN(one->topic.bytes, two->topic.bytes));
-    if (bytes != 0) return bytes;
-    if (one->topic.bytes != two->topic.bytes) return one->topic.bytes > two->topic.bytes ? 1 : -1;
-    return (one->partition > two->partition) - (one->partition < two->partition);
-}
-
-static void owners_viewed(struct rest_group *job)
-{
-    struct rest_call *call = job->call;
-    struct rest_json *out = &call->out;
-    struct owner_rows all = { .arena = &call->arena };
-    for (uint32_t i = 0; i < job->view.member_count; i++) {
-        all.member = job->view.members[i].member_id;
-        rest_group_given(job, &job->view.members[i], note_owner, &all);
-    }
-    if (all.full) {
-        rest_problem(call, OT_ERR_NO_MEMORY, "no memory for the answer");
-        return;
-    }
-    if (all.count > 0) qsort(all.rows, all.count, sizeof *all.rows, by_place);
-    rest_json_open(out, NULL, '{');
-    rest_json_str(out, "group", job->view.id);
-    rest_json_int(out, "generation", job->view.generation);
-    rest_json_open(out, "owners", '[');
-    for (uint32_t i = 0; i < all.count; i++) {
-        rest_json_open(out, NULL, '{');
-        rest_json_str(out, "topic", all.rows[i].topic);
-        rest_json_int(out, "partition", all.rows[i].partition);
-        rest_json_str(out, "member_id", all.rows[i].member);
-        rest_json_close(out, '}');
-    }
-    rest_json_close(out, ']');
-    rest_json_close(out, '}');
-    rest_reply_json(call, 200);
-}
-
-void rest_group_owners(struct rest_call *call)
-{
-    struct rest_group *job = rest_group_new(call);
-    if (job != NULL) rest_group_ask(job, GROUP_ASK_VIEW, owners_viewed);
 }
 
 /* ---- the timeline */

@@ -3,6 +3,7 @@
 #define OT_REST_GROUPS_H
 
 #include "broker/groups.h"
+#include "broker/lag.h"
 #include "rest/call.h"
 
 struct rest_group {
@@ -13,6 +14,7 @@ struct rest_group {
     void (*next)(struct rest_group *job);      /* after an ask that went well */
     bool absent_is_fine;                       /* a group that is not there is one without offsets */
     struct broker_offsets offsets; struct broker_offsets_part *places;     /* offsets by time */
+    struct broker_lag lag; uint32_t lag_first; /* of parts from the first one on */
     struct broker_shard_topic topic;           /* made when the first offsets are set */
     struct ot_str group; enum group_ask_kind kind;
     void *own;
@@ -23,11 +25,17 @@ struct rest_group *rest_group_new(struct rest_call *call);
 void rest_group_ask(struct rest_group *job, enum group_ask_kind kind, void (*next)(struct rest_group *job));
 /* Committed offsets of a group into job->parts: all of them. */
 void rest_group_fetch(struct rest_group *job, struct ot_str group, void (*next)(struct rest_group *job));
+/* How far behind the group is at count of job->parts from first on (broker/lag.h), into job->lag; then next. */
+void rest_group_lags(struct rest_group *job, uint32_t first, uint32_t count, void (*next)(struct rest_group *job));
+/* The object "lag" of a group: what job->lag says of all its parts, summed. */
+void rest_group_lag_write(struct rest_group *job);
 /* Ends of the log of a partition, as far as this broker knows them: false: it does not. */
 struct rest_ends { int64_t log_start_offset, high_watermark, last_stable_offset; };
 bool rest_group_ends(struct rest_call *call, struct ot_str topic, int32_t partition, struct rest_ends *out);
 /* The member that was given the partition, by the group's view; null: nobody. */
 struct ot_str rest_group_owner(struct rest_group *job, struct ot_str topic, int32_t partition);
+/* The topics that a member says it subscribes to; names are borrowed from the arena. 0: it says none, or cannot be read. */
+uint32_t rest_group_subscribed(struct rest_group *job, const struct group_view_member *member, const struct ot_str **topics_out);
 /* Calls each for what a member was given. */
 void rest_group_given(struct rest_group *job, const struct group_view_member *member, void (*each)(void *arg, struct ot_str topic, int32_t partition), void *arg);
 

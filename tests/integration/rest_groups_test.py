@@ -58,8 +58,12 @@ def test_a_group_with_members(billing):
     assert (group["state"], group["type"], group["protocol_type"]) == ("Stable", "classic", "consumer")
     member = group["members"][0]
     assert member["client_id"] == "c-1" and member["subscription"] == ["orders"] and len(member["assignment"]) == 2
-    assert group["lag"] == {"total": 12, "max": 6, "max_at": {"topic": "orders", "partition": 0}}
-    assert {o["member_id"] for o in call(billing, "GET", "/v1/groups/live/owners")["owners"]} == {member["member_id"]}
+    lag = group["lag"]
+    age_ms = time.time() * 1000 - (billing.start_ms + 4000)        # of record 4, the first that was not committed
+    assert age_ms - 10000 < lag.pop("max_ms") <= age_ms
+    assert lag == {"total": 12, "total_read_committed": 12, "exact": True, "max": 6, "max_at": {"topic": "orders", "partition": 0}}
+    owners = call(billing, "GET", "/v1/groups/live/owners")
+    assert {o["member_id"] for o in owners["owners"]} == {member["member_id"]} and len(owners["owners"]) == 2 and owners["unowned"] == []
     rows = call(billing, "GET", "/v1/groups/live/offsets")["items"]
     assert [(r["offset"], r["lag"], r["owner"]) for r in rows] == [(4, 6, member["member_id"])] * 2
     assert call(billing, "GET", "/v1/groups/live/lag")["total"] == 12
@@ -76,8 +80,70 @@ def test_a_group_with_members(billing):
     call(billing, "DELETE", "/v1/groups/live/members/nobody", status=404)
     consumer.close()
     harness.until(lambda: call(billing, "GET", "/v1/groups/live")["state"] == "Empty", 20, "nobody is left")
+    assert call(billing, "GET", "/v1/groups/live/owners")["unowned"] == [{"topic": "orders", "partition": 0}, {"topic": "orders", "partition": 1}]
     assert ottla(billing, "group", "delete", "live", "--yes").lines == ["live deleted"]
     call(billing, "GET", "/v1/groups/live", status=404)
+
+
+def lag_at(broker, topic, offset):
+    call(broker, "PUT", f"/v1/groups/behind/offsets/{topic}/0", {"offset": offset})
+    return next(row for row in call(broker, "GET", "/v1/groups/behind/lag")["items"] if row["topic"] == topic)
+
+
+def test_lag_counts_what_a_reader_is_given(billing):
+    """Not markers, not what was aborted; by isolation level; from inside a compressed batch on."""
+    with billing.connect() as connection:
+        Admin(connection).create("paid", partitions=1)
+    producer = Producer({"bootstrap.servers": billing.bootstrap, "transactional.id": "payer", "linger.ms": 200, "compression.type": "gzip"})
+    producer.init_transactions()
+    start = int(time.time() * 1000) - 3600000
+    for round_number, good in enumerate((True, False, True)):          # 0-4 marker 5, 6-10 marker 11, 12-16 marker 17
+        producer.begin_transaction()
+        for i in range(5):
+            producer.produce("paid", value=str(i), timestamp=start + round_number * 60000 + i * 1000)
+        producer.flush(20)
+        if good:
+            producer.commit_transaction(20)
+        else:
+            producer.abort_transaction(20)
+
+    def seen(offset):
+        row = lag_at(billing, "paid", offset)
+        now_ms = time.time() * 1000
+        times = [None if row[name] is None else round((now_ms - row[name] - start) / 1000) if row[name] > 0 else 0 for name in ("lag_ms", "lag_ms_read_committed")]
+        assert row["lag_exact"] and row["lag_offsets"] == 18 - offset
+        return row["lag"], row["lag_read_committed"], times
+
+    def near(got, records, committed, times):
+        assert got[:2] == (records, committed) and all(abs(a - b) <= 10 for a, b in zip(got[2], times)), got
+
+    near(seen(0), 15, 10, [0, 0])
+    near(seen(2), 13, 8, [2, 2])
+    near(seen(5), 10, 5, [60, 120])        # the next that a reader of committed records is given is a minute younger
+    near(seen(11), 5, 5, [120, 120])
+    near(seen(16), 1, 1, [124, 124])
+    assert seen(17) == (0, 0, [0, 0])      # only the marker is left
+    assert seen(18) == (0, 0, [0, 0])
+    producer.begin_transaction()
+    producer.produce("paid", value="open")
+    producer.flush(20)
+    row = lag_at(billing, "paid", 17)
+    assert (row["lag"], row["lag_read_committed"], row["lag_ms_read_committed"]) == (1, 0, 0)
+    producer.abort_transaction(20)
+
+
+def test_lag_of_very_many_batches_says_that_it_is_a_bound(billing):
+    with billing.connect() as connection:
+        Admin(connection).create("fine", partitions=1)
+    producer = Producer({"bootstrap.servers": billing.bootstrap, "linger.ms": 5, "batch.num.messages": 1, "queue.buffering.max.messages": 100000})
+    for i in range(20000):
+        producer.produce("fine", value=b"x")
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    row = lag_at(billing, "fine", 0)
+    assert (row["lag"], row["lag_exact"]) == (20000, False) and 0 <= row["lag_ms"] < 120000
+    row = lag_at(billing, "fine", 19990)
+    assert (row["lag"], row["lag_exact"]) == (10, True)
 
 
 def reset(broker, name, **how):
