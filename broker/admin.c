@@ -1,5 +1,6 @@
 /* Topics and configs: what Kafka's clients may ask, checked here as far as names, numbers and config texts go, and decided by the coordinator as far as the state goes. */
 #include "broker/room.h"
+#include "broker/client_metrics.h"
 #include "broker/group_configs.h"
 
 #include <stdarg.h>
@@ -78,6 +79,10 @@ static bool check_config(struct work *work, const struct broker_config_entry *en
         item->error = broker_group_config_check(broker_config_current(work->request->broker->setup.config), entry->name, value, item->text, sizeof item->text);
         return item->error == OT_OK;
     }
+    if (item->kind == BROKER_ALTER_CLIENT_METRICS) {
+        item->error = broker_client_metrics_check(entry->name, value, item->text, sizeof item->text);
+        return item->error == OT_OK;
+    }
     const char *key = text_of(work, entry->name), *text = value.null ? NULL : text_of(work, value);
     if (key == NULL || (text == NULL && !value.null)) {
         return refuse(item, OT_ERR_NO_MEMORY, "out of memory");
@@ -125,9 +130,25 @@ static void note_current(void *arg, const struct broker_config_value *value)
     }
 }
 
+static char *current_of_subscription(struct work *work, const struct broker_view *view, struct ot_str name, const struct broker_config_row **row_out)
+{
+    static const struct broker_config_row list = { .type = BROKER_CONFIG_LIST }, number = { .key = "interval.ms", .type = BROKER_CONFIG_INT };
+    const struct broker_client_metrics_row *row = broker_client_metrics_row(name);
+    struct broker_view_config own;
+    struct ot_str at = { .null = true };
+    if (row == NULL) return NULL;
+    *row_out = row->type == BROKER_CONFIG_LIST ? &list : &number;
+    while (broker_view_next_named_config(view, BROKER_VIEW_CLIENT_METRICS, work->item->topic, at, &own)) {
+        at = own.name;
+        if (ot_str_equal(own.name, name)) return text_of(work, own.value);
+    }
+    return text_of(work, ot_str_of(row->fallback));
+}
+
 static char *current_value(struct work *work, const struct broker_view *view, struct ot_str name, const struct broker_config_row **row_out)
 {
     struct broker_admin_item *item = work->item;
+    if (item->kind == BROKER_ALTER_CLIENT_METRICS) return current_of_subscription(work, view, name, row_out);
     struct broker_config_store *store = work->request->broker->setup.config;
     struct wanted wanted = { .key = text_of(work, name), .work = work };
     struct broker_view_topic topic;
@@ -377,17 +398,30 @@ static bool has_list_ops(const struct broker_admin_item *item)
     return false;
 }
 
-/* A group need not be there: what it may have otherwise can be said before it is. */
-static bool build_alter_group(struct work *work, const struct broker_view *view)
+static bool is_one_too_many(const struct broker_admin_item *item, const struct broker_view *view)
+{
+    struct ot_str after = { .null = true }, name;
+    uint32_t others = 0;
+    for (; others < BROKER_CLIENT_METRICS_MAX && broker_view_next_named(view, BROKER_VIEW_CLIENT_METRICS, after, &name); after = name)
+        others += !ot_str_equal(name, item->topic);
+    return others >= BROKER_CLIENT_METRICS_MAX;
+}
+
+/* A group need not be there: what it may have otherwise can be said before it is. A subscription is nothing but its configs. */
+static bool build_alter_named(struct work *work, const struct broker_view *view)
 {
     struct broker_admin_item *item = work->item;
     struct coord_configs_ask *ask = &work->ask.request.u.configs;
-    if (item->topic.null || item->topic.bytes == 0) return refuse(item, OT_ERR_INVALID_REQUEST, "Group name is empty.");
-    if (item->topic.bytes > COORD_SCOPE_GROUP_BYTES_MAX)
-        return refuse(item, OT_ERR_INVALID_REQUEST, "a group with a configuration of its own has a name of %d bytes at most", COORD_SCOPE_GROUP_BYTES_MAX);
+    const bool of_group = item->kind == BROKER_ALTER_GROUP_CONFIG;
+    if (item->topic.null || item->topic.bytes == 0) return refuse(item, OT_ERR_INVALID_REQUEST, of_group ? "Group name is empty." : "Subscription name can't be empty");
+    if (item->topic.bytes > COORD_SCOPE_NAME_BYTES_MAX)
+        return refuse(item, OT_ERR_INVALID_REQUEST, "a %s with a configuration of its own has a name of %d bytes at most", of_group ? "group" : "subscription", COORD_SCOPE_NAME_BYTES_MAX);
+    if (!of_group && is_one_too_many(item, view)) return refuse(item, OT_ERR_POLICY_VIOLATION, "there are %d client metrics subscriptions, which is the most", BROKER_CLIENT_METRICS_MAX);
     if (!build_changes(work, view)) return false;
     work->ask.request.ask = COORD_ASK_CONFIGS;
-    ask->scope = (struct coord_scope){ .kind = COORD_SCOPE_GROUP, .group = item->topic };
+    ask->scope = (struct coord_scope){ .kind = of_group ? COORD_SCOPE_GROUP : COORD_SCOPE_CLIENT_METRICS, .name = item->topic };
+    if (item->if_version == -1 && has_list_ops(item))
+        work->ask.request.if_version = broker_view_named_config_version(view, of_group ? BROKER_VIEW_GROUP : BROKER_VIEW_CLIENT_METRICS, item->topic);
     ask->changes = work->changes;
     ask->change_count = item->config_count;
     ask->replace_all = item->replace_all;
@@ -444,7 +478,8 @@ static bool build(struct work *work)
     case BROKER_CREATE_PARTITIONS: built = build_grow(work, view); break;
     case BROKER_ALTER_TOPIC_CONFIG:
     case BROKER_ALTER_BROKER_CONFIG: built = build_alter(work, view); break;
-    case BROKER_ALTER_GROUP_CONFIG: built = build_alter_group(work, view); break;
+    case BROKER_ALTER_GROUP_CONFIG:
+    case BROKER_ALTER_CLIENT_METRICS: built = build_alter_named(work, view); break;
     }
     broker_view_give(view);
     return built;
@@ -547,7 +582,7 @@ static void refuse_duplicates(struct broker_admin *admin, struct ot_map *seen)
             if (pass == 0) {
                 ot_ignore(ot_map_put(seen, key, bytes, (void *)(count + 1)), "then the coordinator decides one after the other");
             } else if (count > 1) {
-                bool alter = item->kind == BROKER_ALTER_BROKER_CONFIG || item->kind == BROKER_ALTER_TOPIC_CONFIG;
+                bool alter = item->kind >= BROKER_ALTER_TOPIC_CONFIG;
                 refuse(item, OT_ERR_INVALID_REQUEST, alter ? "Each resource must appear at most once." : "Duplicate topic name.");
             }
         }

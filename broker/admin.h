@@ -10,7 +10,7 @@ struct broker_assignment { int32_t partition; const int32_t *brokers; int32_t br
 
 enum broker_admin_kind {
     BROKER_CREATE_TOPIC, BROKER_DELETE_TOPIC, BROKER_CREATE_PARTITIONS, BROKER_ALTER_TOPIC_CONFIG, BROKER_ALTER_BROKER_CONFIG,
-    BROKER_ALTER_GROUP_CONFIG                  /* topic holds the group id */
+    BROKER_ALTER_GROUP_CONFIG, BROKER_ALTER_CLIENT_METRICS     /* topic holds the group id, or the subscription's name */
 };
 enum broker_config_op { BROKER_CONFIG_SET, BROKER_CONFIG_DELETE, BROKER_CONFIG_APPEND, BROKER_CONFIG_SUBTRACT };
 

@@ -17,7 +17,7 @@ struct broker_call {
 };
 
 /* For the client who asks: logs, quotas, metrics. Borrowed texts. */
-struct broker_client { struct ot_str client_id, software_name, software_version, address, listener; };
+struct broker_client { struct ot_str client_id, software_name, software_version, address, listener; uint16_t port; /* of the client, where it matters */ };
 
 #define BROKER_TEXT_MAX 200                    /* error_message texts, zero-terminated */
 

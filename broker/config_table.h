@@ -99,8 +99,6 @@
     X(max_incremental_fetch_session_cache_slots, "max.incremental.fetch.session.cache.slots", INT, "1000", 0, INT32_MAX, NULL, RESTART, NULL, "fetch sessions kept") \
     X(max_request_partition_size_limit, "max.request.partition.size.limit", INT, "2000", 1, INT32_MAX, NULL, RESTART, NULL, "partitions in one DescribeTopicPartitions answer") \
     X(request_timeout_ms, "request.timeout.ms", INT, "30000", 0, INT32_MAX, NULL, RESTART, NULL, "how long a forwarded request may take") \
-    X(ottla_client_metrics, "ottla.client.metrics", LIST, "", 0, 0, NULL, CLUSTER_WIDE, NULL, "prefixes of metrics that clients are asked to push about themselves; * = all, empty = none") \
-    X(ottla_client_metrics_interval_ms, "ottla.client.metrics.interval.ms", INT, "300000", 100, 3600000, NULL, CLUSTER_WIDE, NULL, "how often clients push, or ask again what to push") \
     X(offsets_topic_num_partitions, "offsets.topic.num.partitions", INT, "50", 1, INT32_MAX, NULL, RESTART, NULL, "partitions of __consumer_offsets when it is made") \
     X(offsets_topic_replication_factor, "offsets.topic.replication.factor", INT, "3", 1, 32767, NULL, RESTART, NULL, "replicas of __consumer_offsets when it is made; as many as there are live brokers if there are fewer") \
     X(offsets_topic_segment_bytes, "offsets.topic.segment.bytes", INT, "104857600", 1, INT32_MAX, NULL, RESTART, NULL, "segment.bytes of __consumer_offsets when it is made") \
@@ -113,6 +111,8 @@
     X(transaction_state_log_min_isr, "transaction.state.log.min.isr", INT, "2", 1, INT32_MAX, NULL, RESTART, NULL, "min.insync.replicas of __transaction_state when it is made") \
     X(transaction_state_log_segment_bytes, "transaction.state.log.segment.bytes", INT, "104857600", 1, INT32_MAX, NULL, RESTART, NULL, "segment.bytes of __transaction_state when it is made") \
     X(ottla_transaction_version, "ottla.transaction.version", INT, "2", 0, 2, NULL, CLUSTER_WIDE, NULL, "final level of the feature transaction.version, as UpdateFeatures sets it; below 2 clients use the protocol before KIP-890") \
+    X(ottla_group_version, "ottla.group.version", INT, "1", 0, 1, NULL, CLUSTER_WIDE, NULL, "final level of the feature group.version, as UpdateFeatures sets it; at 0 the consumer group protocol of KIP-848 is refused") \
+    X(ottla_metadata_version, "ottla.metadata.version", INT, "33", 7, 33, NULL, CLUSTER_WIDE, NULL, "final level of the feature metadata.version, as UpdateFeatures sets it: which Kafka clients and tools take this for") \
     X(offset_metadata_max_bytes, "offset.metadata.max.bytes", INT, "4096", 0, INT32_MAX, NULL, RESTART, NULL, "largest text that a commit may carry") \
     X(offsets_retention_minutes, "offsets.retention.minutes", INT, "10080", 1, INT32_MAX, NULL, RESTART, NULL, "how long offsets outlive the last member of their group, or the last commit without one") \
     X(offsets_retention_check_interval_ms, "offsets.retention.check.interval.ms", LONG, "600000", 1, INT64_MAX / 2000, NULL, RESTART, NULL, "how often expired offsets are looked for") \

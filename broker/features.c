@@ -5,9 +5,14 @@
 #include <string.h>
 
 static const struct broker_feature features[] = {
-    { OT_FEATURE_TRANSACTION_VERSION, OT_FEATURE_TRANSACTION_VERSION_MIN, OT_FEATURE_TRANSACTION_VERSION_MAX, OT_FEATURE_TRANSACTION_VERSION_MAX },
-    { OT_FEATURE_GROUP_VERSION, OT_FEATURE_GROUP_VERSION_MIN, OT_FEATURE_GROUP_VERSION_MAX, OT_FEATURE_GROUP_VERSION_MAX },
+    { OT_FEATURE_METADATA_VERSION, OT_FEATURE_METADATA_VERSION_MIN, OT_FEATURE_METADATA_VERSION_MAX, "ottla.metadata.version", offsetof(struct broker_config, ottla_metadata_version) },
+    { OT_FEATURE_TRANSACTION_VERSION, OT_FEATURE_TRANSACTION_VERSION_MIN, OT_FEATURE_TRANSACTION_VERSION_MAX, "ottla.transaction.version",
+        offsetof(struct broker_config, ottla_transaction_version) },
+    { OT_FEATURE_GROUP_VERSION, OT_FEATURE_GROUP_VERSION_MIN, OT_FEATURE_GROUP_VERSION_MAX, "ottla.group.version", offsetof(struct broker_config, ottla_group_version) },
 };
+OT_STATIC_ASSERT(OT_ARRAY_COUNT(features) == BROKER_FEATURE_COUNT, "as many as the header says");
+/* The levels of metadata.version that came with another format of Kafka's metadata: below such a one it does not go down. */
+static const int16_t metadata_changes[] = { 7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33 };
 
 const struct broker_feature *broker_features(uint32_t *count_out)
 {
@@ -15,34 +20,48 @@ const struct broker_feature *broker_features(uint32_t *count_out)
     return features;
 }
 
-int16_t broker_transaction_version(struct broker *broker) { return (int16_t)broker_config(broker)->ottla_transaction_version; }
-
-int16_t broker_feature_level(struct broker *broker, const struct broker_feature *feature)
+int16_t broker_feature_level_of(const struct broker_config *config, const struct broker_feature *feature)
 {
-    return strcmp(feature->name, OT_FEATURE_TRANSACTION_VERSION) == 0 ? broker_transaction_version(broker) : feature->level;
+    int32_t level;
+    memcpy(&level, (const char *)config + feature->field, sizeof level);
+    return (int16_t)level;
 }
 
-enum ot_err broker_feature_update(int32_t node_id, int16_t transaction_version, struct ot_str name, int16_t level, int8_t change, bool *sets_out,
+int16_t broker_feature_level(struct broker *broker, const struct broker_feature *feature) { return broker_feature_level_of(broker_config(broker), feature); }
+int16_t broker_transaction_version(struct broker *broker) { return (int16_t)broker_config(broker)->ottla_transaction_version; }
+bool broker_consumer_groups_served(struct broker *broker) { return broker_config(broker)->ottla_group_version >= 1; }
+
+static bool changes_metadata(int16_t from, int16_t to)
+{
+    for (size_t i = 0; i < OT_ARRAY_COUNT(metadata_changes); i++)
+        if (metadata_changes[i] > to && metadata_changes[i] <= from) return true;
+    return false;
+}
+
+enum ot_err broker_feature_update(int32_t node_id, const struct broker_config *config, struct ot_str name, int16_t level, int8_t change, const char **sets_out,
     char text[static BROKER_TEXT_MAX])
 {
     const struct broker_feature *feature = NULL;
-    char head[100];
+    char head[90];
     for (uint32_t i = 0; i < OT_ARRAY_COUNT(features); i++)
         if (ot_str_equal(name, ot_str_of(features[i].name))) feature = &features[i];
-    const bool settable = feature != NULL && strcmp(feature->name, OT_FEATURE_TRANSACTION_VERSION) == 0;
-    const int16_t current = settable ? transaction_version : feature != NULL ? feature->level : 0;
-    snprintf(head, sizeof head, "Invalid update version %d for feature %.*s.", level, (int)OT_MIN(name.bytes, 50u), name.data);
+    const int16_t current = feature != NULL ? broker_feature_level_of(config, feature) : 0;
+    const bool of_metadata = feature == &features[0];
+    snprintf(head, sizeof head, "Invalid update version %d for feature %.*s.", level, (int)OT_MIN(name.bytes, 40u), name.data);
     text[0] = 0;
-    *sets_out = false;
-    if (feature == NULL) snprintf(text, BROKER_TEXT_MAX, "%s Local controller %d does not support this feature.", head, node_id);
-    else if (change < BROKER_FEATURE_UPGRADE || change > BROKER_FEATURE_UNSAFE_DOWNGRADE)
+    *sets_out = NULL;
+    if (change < BROKER_FEATURE_UPGRADE || change > BROKER_FEATURE_UNSAFE_DOWNGRADE)
         snprintf(text, BROKER_TEXT_MAX, "%s The controller does not support the given upgrade type.", head);
     else if (level < 0) snprintf(text, BROKER_TEXT_MAX, "%s A feature version cannot be less than 0.", head);
-    else if (level < feature->min || level > feature->max)
+    else if (feature == NULL && level > 0) snprintf(text, BROKER_TEXT_MAX, "%s Local controller %d does not support this feature.", head, node_id);
+    else if (feature != NULL && (level < feature->min || level > feature->max))
         snprintf(text, BROKER_TEXT_MAX, "%s Local controller %d only supports versions %d-%d", head, node_id, feature->min, feature->max);
     else if (change == BROKER_FEATURE_UPGRADE && level < current)
         snprintf(text, BROKER_TEXT_MAX, "%s Can't downgrade it without setting the upgrade type to either safe or unsafe downgrade.", head);
-    else if (level != current && !settable) snprintf(text, BROKER_TEXT_MAX, "%s It stays at %d in this version.", head, current);
-    else *sets_out = level != current;
+    else if (change != BROKER_FEATURE_UPGRADE && level > current) snprintf(text, BROKER_TEXT_MAX, "%s Can't downgrade to a newer version.", head);
+    else if (of_metadata && level < current && changes_metadata(current, level))
+        snprintf(text, BROKER_TEXT_MAX, "Invalid metadata.version %d. %s", level, change == BROKER_FEATURE_UNSAFE_DOWNGRADE
+            ? "Unsafe metadata downgrade is not supported in this version." : "Refusing to perform the requested downgrade because it might delete metadata information.");
+    else if (feature != NULL && level != current) *sets_out = feature->key;
     return text[0] == 0 ? OT_OK : OT_ERR_INVALID_UPDATE_VERSION;
 }

@@ -43,7 +43,7 @@ void broker_group_config_effective(const struct broker_config *config, const str
         const int32_t number = number_at(config, rows[i].own);
         memcpy((char *)out + rows[i].field, &number, sizeof number);
     }
-    for (; broker_view_next_group_config(view, group, after, &own); after = own.name) {
+    for (; broker_view_next_named_config(view, BROKER_VIEW_GROUP, group, after, &own); after = own.name) {
         const struct row *row = find(own.name);
         int32_t number;
         if (row == NULL || !parse(own.value, &number)) continue;
@@ -80,7 +80,7 @@ void broker_group_config_describe(const struct broker_config *config, const stru
         out[i] = (struct broker_group_config_value){ .key = rows[i].key, .text = rows[i].text, .broker_key = rows[i].broker_key };
         (void)snprintf(out[i].broker_value, sizeof out[i].broker_value, "%d", number_at(config, rows[i].own));
     }
-    for (; broker_view_next_group_config(view, group, after, &own); after = own.name) {
+    for (; broker_view_next_named_config(view, BROKER_VIEW_GROUP, group, after, &own); after = own.name) {
         const struct row *row = find(own.name);
         if (row == NULL) continue;
         struct broker_group_config_value *value = &out[row - rows];

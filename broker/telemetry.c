@@ -6,17 +6,14 @@ void broker_telemetry_init(struct broker_telemetry *telemetry, struct ot_metrics
 {
     memset(telemetry, 0, sizeof *telemetry);
     pthread_mutex_init(&telemetry->mutex, NULL);
+    broker_client_metrics_init(&telemetry->subscriptions);
     telemetry->metrics = metrics;
 }
 
-void broker_telemetry_free(struct broker_telemetry *telemetry) { pthread_mutex_destroy(&telemetry->mutex); }
-
-void broker_telemetry_subscription(const struct broker_config *config, struct broker_telemetry_subscription *out)
+void broker_telemetry_free(struct broker_telemetry *telemetry)
 {
-    const char *prefixes = config->ottla_client_metrics == NULL ? "" : config->ottla_client_metrics;
-    /* a changed subscription has another number, so that its holders notice */
-    const uint64_t hash = ot_hash64(prefixes, strlen(prefixes), (uint64_t)config->ottla_client_metrics_interval_ms);
-    *out = (struct broker_telemetry_subscription){ .id = (int32_t)(hash & INT32_MAX), .interval_ms = config->ottla_client_metrics_interval_ms, .prefixes = prefixes };
+    broker_client_metrics_free(&telemetry->subscriptions);
+    pthread_mutex_destroy(&telemetry->mutex);
 }
 
 static void count(struct broker_telemetry *telemetry, enum ot_metric metric, const struct broker_client *client, uint64_t n)
@@ -61,16 +58,14 @@ static enum ot_err take_turn(struct broker_telemetry *telemetry, const struct br
     return err;
 }
 
-enum ot_err broker_telemetry_take(struct broker_telemetry *telemetry, const struct broker_config *config, const struct broker_client *client,
+enum ot_err broker_telemetry_take(struct broker_telemetry *telemetry, const struct broker_telemetry_subscription *subscription, const struct broker_client *client,
     const struct broker_telemetry_push *push, int64_t now_us)
 {
-    struct broker_telemetry_subscription subscription;
-    broker_telemetry_subscription(config, &subscription);
     if (ot_uuid_is_zero(&push->client)) return OT_ERR_INVALID_REQUEST;
-    if (push->subscription_id != subscription.id) return OT_ERR_UNKNOWN_SUBSCRIPTION_ID;
+    if (push->subscription_id != subscription->id) return OT_ERR_UNKNOWN_SUBSCRIPTION_ID;
     if (push->compression < 0 || push->compression > 4) return OT_ERR_UNSUPPORTED_COMPRESSION_TYPE;
     if (push->bytes > BROKER_TELEMETRY_BYTES_MAX) return OT_ERR_TELEMETRY_TOO_LARGE;
-    const enum ot_err err = take_turn(telemetry, push, (int64_t)subscription.interval_ms * 1000, now_us);
+    const enum ot_err err = take_turn(telemetry, push, (int64_t)subscription->interval_ms * 1000, now_us);
     if (err != OT_OK) return err;
     count(telemetry, OT_METRIC_client_metrics_pushes_total, client, 1);
     count(telemetry, OT_METRIC_client_metrics_bytes_total, client, push->bytes);

@@ -1,20 +1,20 @@
 /* Metrics that clients push about themselves (KIP-714): whom to ask for what, how often, and what is taken in.
  *
- * What clients are asked for is one subscription, by ottla.client.metrics and ottla.client.metrics.interval.ms. A push is bounded in size and rate, checked, counted by client
- * software, and dropped. Memory is fixed: a table of recent clients in which a new one takes the place of another with the same slot; a client that lost its
+ * What clients are asked for is what the subscriptions say (client_metrics.h). A push is bounded in size and rate, checked, counted by client software, and dropped. Memory is fixed: a table of recent clients in which a new one takes the place of another with the same slot; a client that lost its
  * slot may push once earlier than its interval, nothing else. */
 #ifndef OT_BROKER_TELEMETRY_H
 #define OT_BROKER_TELEMETRY_H
 
 #include "base/metrics.h"
 #include "broker/call.h"
-#include "broker/config.h"
+#include "broker/client_metrics.h"
 #include <pthread.h>
 
 #define BROKER_TELEMETRY_CLIENTS 4096
 #define BROKER_TELEMETRY_BYTES_MAX (1 << 20)   /* of one push, as sent */
 
 struct broker_telemetry {
+    struct broker_client_metrics subscriptions;
     pthread_mutex_t mutex;                     /* guards the table */
     struct ot_metrics *metrics;                /* NULL: nothing is counted */
     struct broker_telemetry_client { struct ot_uuid id; int64_t pushed_us; bool ended; } clients[BROKER_TELEMETRY_CLIENTS];
@@ -24,13 +24,10 @@ struct broker_telemetry *broker_telemetry(struct broker *broker);      /* of bro
 void broker_telemetry_init(struct broker_telemetry *telemetry, struct ot_metrics *metrics);
 void broker_telemetry_free(struct broker_telemetry *telemetry);
 
-struct broker_telemetry_subscription { int32_t id, interval_ms; const char *prefixes; /* comma separated; "": none, "*": all */ };
-void broker_telemetry_subscription(const struct broker_config *config, struct broker_telemetry_subscription *out);
-
 struct broker_telemetry_push { struct ot_uuid client; int32_t subscription_id; bool terminating; int8_t compression; size_t bytes; };
 /* INVALID_REQUEST: no client id, or it said before that it ends. UNKNOWN_SUBSCRIPTION_ID: ask for the subscription again. UNSUPPORTED_COMPRESSION_TYPE.
  * TELEMETRY_TOO_LARGE. THROTTLING_QUOTA_EXCEEDED: before its interval has passed. Any thread. */
-OT_MUST_CHECK enum ot_err broker_telemetry_take(struct broker_telemetry *telemetry, const struct broker_config *config, const struct broker_client *client,
-    const struct broker_telemetry_push *push, int64_t now_us);
+OT_MUST_CHECK enum ot_err broker_telemetry_take(struct broker_telemetry *telemetry, const struct broker_telemetry_subscription *subscription,
+    const struct broker_client *client, const struct broker_telemetry_push *push, int64_t now_us);
 
 #endif

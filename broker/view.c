@@ -262,20 +262,30 @@ bool broker_view_next_broker_config(const struct broker_view *view, int32_t brok
         after, out);
 }
 
-bool broker_view_next_group_config(const struct broker_view *view, struct ot_str group, struct ot_str after, struct broker_view_config *out)
+static struct coord_scope named(enum broker_view_named kind, struct ot_str name)
 {
-    if (group.bytes > COORD_SCOPE_GROUP_BYTES_MAX) return false;
-    return next_config(view, &(struct coord_scope){ .kind = COORD_SCOPE_GROUP, .group = group }, after, out);
+    return (struct coord_scope){ .kind = kind == BROKER_VIEW_GROUP ? COORD_SCOPE_GROUP : COORD_SCOPE_CLIENT_METRICS, .name = name };
 }
 
-bool broker_view_next_config_group(const struct broker_view *view, struct ot_str after, struct ot_str *group_out)
+bool broker_view_next_named_config(const struct broker_view *view, enum broker_view_named kind, struct ot_str name, struct ot_str after, struct broker_view_config *out)
 {
-    return coord_config_next_group(&view->value, after, group_out) == OT_OK;
+    const struct coord_scope scope = named(kind, name);
+    return name.bytes <= COORD_SCOPE_NAME_BYTES_MAX && next_config(view, &scope, after, out);
 }
 
-int64_t broker_view_group_config_version(const struct broker_view *view, struct ot_str group)
+bool broker_view_next_named(const struct broker_view *view, enum broker_view_named kind, struct ot_str after, struct ot_str *name_out)
 {
-    return coord_config_version(&view->value, &(struct coord_scope){ .kind = COORD_SCOPE_GROUP, .group = group });
+    for (; coord_config_next_named(&view->value, named(kind, after), name_out) == OT_OK; after = *name_out) {
+        struct broker_view_config any;
+        if (broker_view_next_named_config(view, kind, *name_out, (struct ot_str){ .null = true }, &any)) return true;
+    }
+    return false;
+}
+
+int64_t broker_view_named_config_version(const struct broker_view *view, enum broker_view_named kind, struct ot_str name)
+{
+    const struct coord_scope scope = named(kind, name);
+    return coord_config_version(&view->value, &scope);
 }
 
 int64_t broker_view_broker_config_version(const struct broker_view *view, int32_t broker_id)

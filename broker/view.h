@@ -46,10 +46,12 @@ bool broker_view_partition(const struct broker_view *view, const struct ot_uuid 
 struct broker_view_config { struct ot_str name, value; };
 bool broker_view_next_topic_config(const struct broker_view *view, const struct ot_uuid *topic_id, struct ot_str after, struct broker_view_config *out);
 bool broker_view_next_broker_config(const struct broker_view *view, int32_t broker_id, struct ot_str after, struct broker_view_config *out);
-/* The same of a group; and the groups that ever had one, in no particular order (after null: the first; false: no more). */
-bool broker_view_next_group_config(const struct broker_view *view, struct ot_str group, struct ot_str after, struct broker_view_config *out);
-bool broker_view_next_config_group(const struct broker_view *view, struct ot_str after, struct ot_str *group_out);
-int64_t broker_view_group_config_version(const struct broker_view *view, struct ot_str group);
+/* The same of what has a name and configs, and is nothing else to the cluster: groups, client metrics subscriptions. And those that have any, in no particular order
+ * (after null: the first; false: no more). */
+enum broker_view_named { BROKER_VIEW_GROUP, BROKER_VIEW_CLIENT_METRICS };
+bool broker_view_next_named_config(const struct broker_view *view, enum broker_view_named kind, struct ot_str name, struct ot_str after, struct broker_view_config *out);
+bool broker_view_next_named(const struct broker_view *view, enum broker_view_named kind, struct ot_str after, struct ot_str *name_out);
+int64_t broker_view_named_config_version(const struct broker_view *view, enum broker_view_named kind, struct ot_str name);
 int64_t broker_view_broker_config_version(const struct broker_view *view, int32_t broker_id);
 
 #endif

@@ -45,10 +45,10 @@ static void key_scope(struct coord_key *key, const struct coord_scope *scope)
         key_i32(key, scope->broker_id);
     } else if (scope->kind == COORD_SCOPE_TOPIC) {
         key_data(key, scope->topic_id.bytes, 16);
-    } else if (scope->kind == COORD_SCOPE_GROUP) {
-        const uint8_t bytes = (uint8_t)OT_MIN(scope->group.bytes, (uint32_t)COORD_SCOPE_GROUP_BYTES_MAX);
+    } else if (coord_scope_is_named(scope)) {
+        const uint8_t bytes = (uint8_t)OT_MIN(scope->name.bytes, (uint32_t)COORD_SCOPE_NAME_BYTES_MAX);
         key_data(key, &bytes, 1);
-        key_data(key, scope->group.data, bytes);
+        key_data(key, scope->name.data, bytes);
     }
 }
 
@@ -108,11 +108,11 @@ static bool parse_scope(struct ot_reader *in, struct coord_scope *out)
     } else if (kind == COORD_SCOPE_TOPIC) {
         const uint8_t *id = ot_read_bytes(in, 16);
         memcpy(out->topic_id.bytes, id == NULL ? (const uint8_t[16]){ 0 } : id, 16);
-    } else if (kind == COORD_SCOPE_GROUP) {
-        out->group.bytes = ot_read_u8(in);
-        out->group.data = (const char *)ot_read_bytes(in, out->group.bytes);
+    } else if (coord_scope_is_named(out)) {
+        out->name.bytes = ot_read_u8(in);
+        out->name.data = (const char *)ot_read_bytes(in, out->name.bytes);
     }
-    return in->err == OT_OK && kind <= COORD_SCOPE_GROUP;
+    return in->err == OT_OK && kind <= COORD_SCOPE_CLIENT_METRICS;
 }
 
 bool coord_key_parse(struct ot_blob key, struct coord_key_parts *out)
@@ -542,20 +542,19 @@ static struct coord_key key_config_scope(const struct coord_scope *scope)
     return key;
 }
 
-enum ot_err coord_config_next_group(const struct coord_value *value, struct ot_str after, struct ot_str *group_out)
+enum ot_err coord_config_next_named(const struct coord_value *value, struct coord_scope scope, struct ot_str *name_out)
 {
-    struct coord_scope scope = { .kind = COORD_SCOPE_GROUP, .group = after };
     struct coord_key key;
     struct coord_key_parts parts;
     struct ot_blob found, row;
-    const uint8_t prefix[2] = { COORD_TABLE_CONFIG_SCOPE, COORD_SCOPE_GROUP };
+    const uint8_t prefix[2] = { COORD_TABLE_CONFIG_SCOPE, (uint8_t)scope.kind };
     key_start(&key, COORD_TABLE_CONFIG_SCOPE);
-    if (after.null) key_data(&key, prefix + 1, 1);
+    if (scope.name.null) key_data(&key, prefix + 1, 1);
     else key_scope(&key, &scope);
-    if (!after.null) key_after(&key);
+    if (!scope.name.null) key_after(&key);
     if (!first_from(value, &key, 0, &found, &row) || found.bytes < 2 || memcmp(found.data, prefix, 2) != 0) return OT_ERR_NOT_FOUND;
     if (!coord_key_parse(found, &parts)) return OT_ERR_CORRUPT;
-    *group_out = parts.scope.group;
+    *name_out = parts.scope.name;
     return OT_OK;
 }
 

@@ -9,8 +9,9 @@
  *   'F' uuid i32 index                             partition
  *   'G' i64 version uuid                           topic that was deleted at that version: its files may still lie somewhere
  *   'H' scope, name                                config; scope: u8 0 cluster default | u8 1 i32 broker | u8 2 uuid of the topic | u8 3 u8 length, group id
+ *                                                          | u8 4 u8 length, client metrics subscription
  *   'J' name with '.' as '_'                       topic that has the name with one of these characters: two such may not differ in them alone
- *   'I' scope                                      version of the last change of that scope's configs (cluster, brokers and groups)
+ *   'I' scope                                      version of the last change of that scope's configs (not of topics: theirs is in their row)
  * Integers are big-endian with the sign bit flipped, so that keys ascend as the numbers do. Sets of replicas are bitmaps over `replicas`.
  *
  * thread  reading: any, on a held value. Texts and arrays point into its pages; arrays of brokers come from the arena.
@@ -26,7 +27,7 @@
 #include "base/wire/coord_voter_row.h"
 #include "coordinator/value.h"
 
-enum { COORD_REPLICAS_MAX = 64, COORD_NAME_BYTES_MAX = 249, COORD_CONFIG_NAME_BYTES_MAX = 255, COORD_CONFIG_VALUE_BYTES_MAX = 1400, COORD_SCOPE_GROUP_BYTES_MAX = 200 };
+enum { COORD_REPLICAS_MAX = 64, COORD_NAME_BYTES_MAX = 249, COORD_CONFIG_NAME_BYTES_MAX = 255, COORD_CONFIG_VALUE_BYTES_MAX = 1400, COORD_SCOPE_NAME_BYTES_MAX = 200 };
 enum coord_table {
     COORD_TABLE_CLUSTER = 'A', COORD_TABLE_VOTER, COORD_TABLE_BROKER, COORD_TABLE_TOPIC_NAME, COORD_TABLE_TOPIC, COORD_TABLE_PARTITION,
     COORD_TABLE_DELETED_TOPIC, COORD_TABLE_CONFIG, COORD_TABLE_CONFIG_SCOPE, COORD_TABLE_FOLDED_NAME
@@ -37,10 +38,12 @@ struct coord_key { uint32_t bytes; uint8_t data[COORD_KEY_BYTES_MAX]; };
 static inline struct ot_blob coord_key_blob(const struct coord_key *key) { return coord_blob(key->data, key->bytes); }
 
 struct coord_scope {
-    enum { COORD_SCOPE_CLUSTER, COORD_SCOPE_BROKER, COORD_SCOPE_TOPIC, COORD_SCOPE_GROUP } kind;
+    enum { COORD_SCOPE_CLUSTER, COORD_SCOPE_BROKER, COORD_SCOPE_TOPIC, COORD_SCOPE_GROUP, COORD_SCOPE_CLIENT_METRICS } kind;
     int32_t broker_id; struct ot_uuid topic_id;
-    struct ot_str group;                       /* at most COORD_SCOPE_GROUP_BYTES_MAX */
+    struct ot_str name;                        /* of the group or subscription; at most COORD_SCOPE_NAME_BYTES_MAX */
 };
+
+static inline bool coord_scope_is_named(const struct coord_scope *scope) { return scope->kind == COORD_SCOPE_GROUP || scope->kind == COORD_SCOPE_CLIENT_METRICS; }
 
 /* What a key of the value is about; fields that its table does not have are zero. False: no key of ours. */
 struct coord_key_parts { enum coord_table table; int32_t id; struct ot_uuid topic_id; int32_t index; struct coord_scope scope; struct ot_str name; };
@@ -106,9 +109,9 @@ OT_MUST_CHECK enum ot_err coord_config_remove(struct coord_edit *edit, const str
 /* First config of the scope with a name above `after` (null: the first). */
 OT_MUST_CHECK enum ot_err coord_config_next(const struct coord_value *value, const struct coord_scope *scope, struct ot_str after,
     struct ot_str *name_out, struct ot_str *value_out);
-/* The first group behind this one (null: the first of all) that ever had a config of its own. NOT_FOUND: no more. */
-OT_MUST_CHECK enum ot_err coord_config_next_group(const struct coord_value *value, struct ot_str after, struct ot_str *group_out);
-int64_t coord_config_version(const struct coord_value *value, const struct coord_scope *scope);    /* of cluster, brokers and groups; 0: never changed */
+/* The first scope of a kind that has names (groups, client metrics subscriptions) behind this one (null: the first of all) that ever had a config. NOT_FOUND: no more. */
+OT_MUST_CHECK enum ot_err coord_config_next_named(const struct coord_value *value, struct coord_scope scope, struct ot_str *name_out);
+int64_t coord_config_version(const struct coord_value *value, const struct coord_scope *scope);    /* of all but topics; 0: never changed */
 OT_MUST_CHECK enum ot_err coord_config_version_put(struct coord_edit *edit, const struct coord_scope *scope, int64_t version);
 
 /* Does every row decode, and do the tables agree (names with topics, partitions with their topics, counters)? For a value from the disk.

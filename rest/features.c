@@ -38,21 +38,25 @@ void rest_features_get(struct rest_call *call) { write_all(call, false); }
 
 static void changed(struct rest_change *change) { write_all(change->call, change->item.validate_only); }
 
-/* The level of transaction.version, which alone may be another. */
-static void set_level(struct rest_call *call, const char *level)
+struct levels { struct broker_config_entry entries[BROKER_FEATURE_COUNT]; char texts[BROKER_FEATURE_COUNT][8]; uint32_t count; };
+
+static void set_levels(struct rest_call *call, const struct levels *levels)
 {
     struct rest_change *change = rest_change_new(call, BROKER_ALTER_BROKER_CONFIG, (struct ot_str){ .null = true });
-    struct broker_config_entry *entry = change == NULL ? NULL : ot_arena_alloc(&call->arena, sizeof(*entry));
-    const char *copy = ot_arena_str(&call->arena, ot_str_of(level));
+    struct broker_config_entry *entries = change == NULL ? NULL : ot_arena_array(&call->arena, levels->count, sizeof *entries);
     if (change == NULL) return;
-    if (entry == NULL || copy == NULL) {
+    for (uint32_t i = 0; i < levels->count && entries != NULL; i++) {
+        const char *copy = ot_arena_str(&call->arena, ot_str_of(levels->texts[i]));
+        if (copy == NULL) entries = NULL;
+        else entries[i] = (struct broker_config_entry){ levels->entries[i].name, ot_str_of(copy) };
+    }
+    if (entries == NULL) {
         rest_problem(call, OT_ERR_NO_MEMORY, "no memory for the request");
         return;
     }
-    *entry = (struct broker_config_entry){ ot_str_of(BROKER_FEATURE_CONFIG), ot_str_of(copy) };
     change->item.broker_id = -1;
-    change->item.configs = entry;
-    change->item.config_count = 1;
+    change->item.configs = entries;
+    change->item.config_count = levels->count;
     rest_change_start(change, changed);
 }
 
@@ -63,7 +67,8 @@ void rest_features_patch(struct rest_call *call)
     json_t *body = rest_body_object(call, REST_VALUES_SMALL), *value;
     const char *name;
     size_t bytes;
-    char place[REST_POINTER_MAX], text[BROKER_TEXT_MAX], level[8] = "";
+    char place[REST_POINTER_MAX], text[BROKER_TEXT_MAX];
+    struct levels levels = { 0 };
     const int downgrade = rest_query_choice(call, "allow_downgrade", downgrades, 2, -1);
     const bool validate_only = rest_validate_only(call);
     if (body == NULL) return;
@@ -75,14 +80,17 @@ void rest_features_patch(struct rest_call *call)
     if (rest_faulty(call)) return;
     json_object_keylen_foreach(body, name, bytes, value) {
         const int8_t change = (int8_t)(downgrade < 0 ? BROKER_FEATURE_UPGRADE : BROKER_FEATURE_SAFE_DOWNGRADE + downgrade);
-        bool sets = false;
-        const enum ot_err err = broker_feature_update(broker_node_id(call->broker), broker_transaction_version(call->broker), (struct ot_str){ name, (uint32_t)bytes, false },
-            (int16_t)json_integer_value(value), change, &sets, text);
-        if (sets) (void)snprintf(level, sizeof level, "%d", (int)(int16_t)json_integer_value(value));
+        const char *key = NULL;
+        const enum ot_err err = broker_feature_update(broker_node_id(call->broker), broker_config(call->broker), (struct ot_str){ name, (uint32_t)bytes, false },
+            (int16_t)json_integer_value(value), change, &key, text);
+        if (key != NULL) {                     /* each once: the body is an object */
+            (void)snprintf(levels.texts[levels.count], sizeof levels.texts[0], "%d", (int)(int16_t)json_integer_value(value));
+            levels.entries[levels.count++].name = ot_str_of(key);
+        }
         if (err == OT_OK) continue;
         rest_problem_more(call, err, NULL, "GET /v1/cluster/features", "%s", text);
         return;
     }
-    if (level[0] != 0 && !validate_only) set_level(call, level);
+    if (levels.count > 0 && !validate_only) set_levels(call, &levels);
     else write_all(call, validate_only);
 }

@@ -55,10 +55,12 @@ static void features_fill(struct rpc_request *request, struct ot_api_versions_re
     struct broker_view_cluster cluster;
     broker_view_cluster(view, &cluster);
     broker_view_give(view);
-    int32_t count = 0;
+    int32_t count = 0, final_count = 0;
     for (uint32_t i = 0; i < feature_count; i++) {
-        final[i].name = ot_str_of(features[i].name);
-        final[i].max_version_level = final[i].min_version_level = broker_feature_level(request->server->broker, &features[i]);
+        const int16_t level = broker_feature_level(request->server->broker, &features[i]);
+        final[final_count].name = ot_str_of(features[i].name);
+        final[final_count].max_version_level = final[final_count].min_version_level = level;
+        final_count += level > 0;              /* at 0 it is as if there were none, as in Kafka */
         if (features[i].min == 0 && request->header.version < 4) continue;
         supported[count].name = ot_str_of(features[i].name);
         supported[count].min_version = features[i].min;
@@ -67,7 +69,7 @@ static void features_fill(struct rpc_request *request, struct ot_api_versions_re
     response->supported_features.items = supported;
     response->supported_features.count = count;
     response->finalized_features.items = final;
-    response->finalized_features.count = (int32_t)feature_count;
+    response->finalized_features.count = final_count;
     response->finalized_features_epoch = OT_MAX(cluster.version, 0);
 }
 

@@ -50,17 +50,16 @@ static void refuse_type(struct rpc_request *request, int8_t type)
 {
     enum { BYTES = 120 };
     char *text = rpc_alloc(request, 1, BYTES);
-    const char *what = type == OT_CONFIG_RESOURCE_CLIENT_METRICS ? "what clients push is set by the broker's keys ottla.client.metrics and ottla.client.metrics.interval.ms" : NULL;
-    if (text != NULL && what == NULL) (void)snprintf(text, BYTES, "Unknown resource type %d", type);
-    rpc_config_changes_refuse(request, OT_ERR_INVALID_REQUEST, what != NULL ? what : text);
+    if (text != NULL) (void)snprintf(text, BYTES, "Unknown resource type %d", type);
+    rpc_config_changes_refuse(request, OT_ERR_INVALID_REQUEST, text);
 }
 
 void rpc_config_changes_add(struct rpc_request *request, int8_t type, struct ot_str name, bool validate_only, struct broker_admin_item **item_out)
 {
     struct rpc_config_changes *changes = changes_of(request);
     struct broker_admin_item *item = &request->call.admin.items[request->call.admin.item_count++];
-    const enum broker_admin_kind kind = type == OT_CONFIG_RESOURCE_TOPIC ? BROKER_ALTER_TOPIC_CONFIG
-        : type == OT_CONFIG_RESOURCE_GROUP ? BROKER_ALTER_GROUP_CONFIG : BROKER_ALTER_BROKER_CONFIG;
+    const enum broker_admin_kind kind = type == OT_CONFIG_RESOURCE_TOPIC ? BROKER_ALTER_TOPIC_CONFIG : type == OT_CONFIG_RESOURCE_GROUP ? BROKER_ALTER_GROUP_CONFIG
+        : type == OT_CONFIG_RESOURCE_CLIENT_METRICS ? BROKER_ALTER_CLIENT_METRICS : BROKER_ALTER_BROKER_CONFIG;
     *item = (struct broker_admin_item){ .kind = kind, .topic = name,
         .broker_id = -1, .validate_only = validate_only, .if_version = -1 };
     changes->rows[changes->count++] = (struct rpc_config_change){ .type = type, .name = name, .item = item };
@@ -68,7 +67,7 @@ void rpc_config_changes_add(struct rpc_request *request, int8_t type, struct ot_
     if (type == OT_CONFIG_RESOURCE_BROKER && name.bytes > 0) {
         item->broker_id = number_of(name);
         if (item->broker_id < 0) refuse_name(request, name);
-    } else if (type != OT_CONFIG_RESOURCE_TOPIC && type != OT_CONFIG_RESOURCE_BROKER && type != OT_CONFIG_RESOURCE_GROUP) {
+    } else if (kind == BROKER_ALTER_BROKER_CONFIG && type != OT_CONFIG_RESOURCE_BROKER) {
         refuse_type(request, type);
     }
     if (changes->rows[changes->count - 1].item == NULL) *item_out = NULL;

@@ -1,6 +1,7 @@
 #include "rpc/kafka/config_values.h"
 
 #include "base/wire/enums.h"
+#include "broker/client_metrics.h"
 #include "broker/group_configs.h"
 #include "broker/loggers.h"
 
@@ -125,6 +126,40 @@ bool rpc_config_values_group(struct rpc_request *request, struct rpc_config_valu
     broker_view_give(view);
     for (uint32_t i = 0; i < BROKER_GROUP_CONFIG_COUNT; i++)
         if (wanted(out, values[i].key)) group_row(out, &values[i]);
+    return !out->failed;
+}
+
+static void subscription_row(struct rpc_config_values *out, const struct broker_view *view, struct ot_str name, const struct broker_client_metrics_row *from)
+{
+    struct rpc_config_row *row = &out->rows[out->count++];
+    struct broker_view_config own;
+    struct ot_str at = { .null = true };
+    *row = (struct rpc_config_row){ .name = ot_str_of(from->key), .value = ot_str_of(from->fallback), .text = ot_str_of(from->text), .source = OT_CONFIG_SOURCE_DEFAULT_CONFIG,
+        .type = type_of(from->type) };
+    row->synonyms = rpc_alloc(out->request, 2, sizeof *row->synonyms);
+    if (row->synonyms == NULL) {
+        out->failed = true;
+        return;
+    }
+    for (; broker_view_next_named_config(view, BROKER_VIEW_CLIENT_METRICS, name, at, &own); at = own.name) {
+        if (!ot_str_equal(own.name, row->name)) continue;
+        const char *copy = ot_arena_str(&out->request->arena, own.value);
+        out->failed = out->failed || copy == NULL;
+        row->value = ot_str_of(copy);
+        row->source = OT_CONFIG_SOURCE_CLIENT_METRICS_CONFIG;
+        row->synonyms[row->synonym_count++] = (struct rpc_config_synonym){ row->name, row->value, row->source };
+        break;
+    }
+    row->synonyms[row->synonym_count++] = (struct rpc_config_synonym){ row->name, ot_str_of(from->fallback), OT_CONFIG_SOURCE_DEFAULT_CONFIG };
+}
+
+bool rpc_config_values_client_metrics(struct rpc_request *request, struct rpc_config_values *out, struct ot_str subscription)
+{
+    if (!values_begin(request, out, broker_client_metrics_row_count)) return false;
+    const struct broker_view *view = broker_view_take(request->server->broker);
+    for (uint32_t i = 0; i < broker_client_metrics_row_count; i++)
+        if (wanted(out, broker_client_metrics_rows[i].key)) subscription_row(out, view, subscription, &broker_client_metrics_rows[i]);
+    broker_view_give(view);
     return !out->failed;
 }
 

@@ -21,6 +21,7 @@ struct rpc_config_values {
 bool rpc_config_values_topic(struct rpc_request *request, struct rpc_config_values *out, const char *const *keys, const char *const *values, uint32_t count);
 bool rpc_config_values_broker(struct rpc_request *request, struct rpc_config_values *out, int32_t broker_id);
 bool rpc_config_values_group(struct rpc_request *request, struct rpc_config_values *out, struct ot_str group);
+bool rpc_config_values_client_metrics(struct rpc_request *request, struct rpc_config_values *out, struct ot_str subscription);
 bool rpc_config_values_loggers(struct rpc_request *request, struct rpc_config_values *out);        /* levels of this broker's loggers */
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/wire/consumer_group_describe_request.h"
 #include "base/wire/consumer_group_describe_response.h"
+#include "broker/features.h"
 
 typedef struct ot_consumer_group_describe_response_described_group group_row;
 
@@ -10,7 +11,7 @@ typedef struct ot_consumer_group_describe_response_described_group group_row;
 
 static void group_fill(struct rpc_request *request, const struct broker_group_call *call, bool with_operations, group_row *to)
 {
-    const enum ot_err error = broker_group_error(call);
+    const enum ot_err error = !broker_consumer_groups_served(request->server->broker) ? OT_ERR_UNSUPPORTED_VERSION : broker_group_error(call);
     if (request->error == OT_OK) request->error = error;
     if (error == OT_OK) {
         *to = *(const group_row *)call->ask.response;

@@ -84,9 +84,12 @@ static bool resource_answer(struct rpc_request *request, const struct ot_describ
         enough = enough && rpc_config_values_loggers(request, &values);
     } else if (asked->resource_type == OT_CONFIG_RESOURCE_GROUP && asked->resource_name.bytes > 0) {
         enough = enough && rpc_config_values_group(request, &values, asked->resource_name);
+    } else if (asked->resource_type == OT_CONFIG_RESOURCE_CLIENT_METRICS && asked->resource_name.bytes > 0) {
+        enough = enough && rpc_config_values_client_metrics(request, &values, asked->resource_name);
     } else if (enough) {
         result.error = OT_ERR_INVALID_REQUEST;
         (void)snprintf(result.text, TEXT_BYTES, asked->resource_type == OT_CONFIG_RESOURCE_GROUP ? "Default group resources are not allowed (resource type %d)."
+            : asked->resource_type == OT_CONFIG_RESOURCE_CLIENT_METRICS ? "Client metrics subscription name must not be empty (resource type %d)"
             : asked->resource_type == OT_CONFIG_RESOURCE_BROKER_LOGGER ? "another broker's loggers are not told here (resource type %d)" : "configuration of resource type %d is not served", asked->resource_type);
     }
     if (!enough) return false;

@@ -4,21 +4,15 @@
 #include "base/wire/get_telemetry_subscriptions_request.h"
 #include "base/wire/get_telemetry_subscriptions_response.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-static bool metrics_fill(struct rpc_request *request, const char *prefixes, struct ot_str_array *to)
+struct broker_client rpc_telemetry_client(const struct rpc_request *request)
 {
-    const size_t most = strlen(prefixes) / 2 + 1;
-    to->items = rpc_alloc(request, most, sizeof *to->items);
-    if (to->items == NULL) return false;
-    for (const char *at = prefixes; *at != '\0';) {
-        at += strspn(at, ", ");
-        const size_t bytes = strcspn(at, ", ");
-        /* the empty prefix is that of every metric */
-        if (bytes > 0) to->items[to->count++] = bytes == 1 && *at == '*' ? ot_str_of("") : (struct ot_str){ at, (uint32_t)bytes, false };
-        at += bytes;
-    }
-    return true;
+    struct broker_client client = rpc_client(request);
+    const char *colon = strrchr(ot_conn_peer(request->conn), ':');
+    client.port = colon == NULL ? 0 : (uint16_t)strtoul(colon + 1, NULL, 10);
+    return client;
 }
 
 RPC_HANDLER(get_telemetry_subscriptions)
@@ -28,14 +22,18 @@ RPC_HANDLER(get_telemetry_subscriptions)
     struct ot_get_telemetry_subscriptions_response response;
     struct broker_telemetry_subscription subscription;
     ot_get_telemetry_subscriptions_response_defaults(&response);
-    broker_telemetry_subscription(broker_config(request->server->broker), &subscription);
+    const struct broker_client client = rpc_telemetry_client(request);
     response.client_instance_id = asked->client_instance_id;
     if (ot_uuid_is_zero(&asked->client_instance_id)) ot_uuid_random(&response.client_instance_id);
+    const struct broker_view *view = broker_view_take(request->server->broker);
+    const bool enough = broker_client_metrics_find(&broker_telemetry(request->server->broker)->subscriptions, view, &client, &response.client_instance_id, &request->arena, &subscription);
+    broker_view_give(view);
     response.subscription_id = subscription.id;
     response.accepted_compression_types = (struct ot_i8_array){ compressions, (int32_t)OT_ARRAY_COUNT(compressions) };
     response.push_interval_ms = subscription.interval_ms;
     response.telemetry_max_bytes = BROKER_TELEMETRY_BYTES_MAX;
     response.delta_temporality = true;
-    if (metrics_fill(request, subscription.prefixes, &response.requested_metrics)) rpc_respond(request, &response);
+    response.requested_metrics = (struct ot_str_array){ subscription.prefixes, (int32_t)subscription.prefix_count };
+    if (enough) rpc_respond(request, &response);
     else rpc_reject(request, "no memory for its answer");
 }

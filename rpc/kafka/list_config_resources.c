@@ -1,4 +1,4 @@
-/* ListConfigResources: what has, or may have, a configuration of its own. v0 lists client metrics subscriptions alone, which are not kept as such here. */
+/* ListConfigResources: what has, or may have, a configuration of its own. v0 lists client metrics subscriptions alone. */
 #include "rpc/kafka/request.h"
 
 #include "base/wire/enums.h"
@@ -12,8 +12,10 @@ typedef struct ot_list_config_resources_response_config_resource resource;
 struct listing { struct rpc_request *request; resource *rows; int32_t count, cap; };
 
 /* An empty list asks for all. */
-static bool wanted(const struct ot_list_config_resources_request *asked, int8_t type)
+static bool wanted(const struct rpc_request *request, int8_t type)
 {
+    const struct ot_list_config_resources_request *asked = request->body;
+    if (request->header.version == 0) return type == OT_CONFIG_RESOURCE_CLIENT_METRICS;
     for (int32_t i = 0; i < asked->resource_types.count; i++) {
         if (asked->resource_types.items[i] == type) return true;
     }
@@ -56,37 +58,38 @@ static bool add_topics(struct listing *listing, const struct broker_view *view)
     return true;
 }
 
-static bool add_groups(struct listing *listing, const struct broker_view *view)
+static bool add_named(struct listing *listing, const struct broker_view *view, enum broker_view_named kind, int8_t type)
 {
-    struct ot_str after = { .null = true }, group;
-    for (; broker_view_next_config_group(view, after, &group); after = group) {
-        struct broker_view_config own;
-        if (!broker_view_next_group_config(view, group, (struct ot_str){ .null = true }, &own)) continue;      /* all was taken back */
-        const char *name = ot_arena_str(&listing->request->arena, group);
-        if (name == NULL || !add(listing, (struct ot_str){ name, group.bytes, false }, OT_CONFIG_RESOURCE_GROUP)) return false;
+    struct ot_str after = { .null = true }, at;
+    for (; broker_view_next_named(view, kind, after, &at); after = at) {
+        const char *name = ot_arena_str(&listing->request->arena, at);
+        if (name == NULL || !add(listing, (struct ot_str){ name, at.bytes, false }, type)) return false;
     }
     return true;
 }
 
-static int32_t count_groups(const struct broker_view *view)
+static int32_t count_named(const struct broker_view *view, enum broker_view_named kind)
 {
-    struct ot_str after = { .null = true }, group;
+    struct ot_str after = { .null = true }, at;
     int32_t count = 0;
-    for (; broker_view_next_config_group(view, after, &group) && count < INT32_MAX / 4; after = group) count++;
+    for (; broker_view_next_named(view, kind, after, &at) && count < INT32_MAX / 8; after = at) count++;
     return count;
 }
 
 static bool list(struct listing *listing, const struct broker_view *view)
 {
-    const struct ot_list_config_resources_request *asked = listing->request->body;
+    const struct rpc_request *request = listing->request;
     struct broker_view_broker broker;
     int32_t brokers = 0;
     for (int32_t after = INT32_MIN; broker_view_next_broker(view, after, &listing->request->arena, &broker); after = broker.id) brokers++;
-    listing->cap = 2 * brokers + count_groups(view) + (int32_t)OT_MIN(broker_view_topic_count(view), (int64_t)INT32_MAX / 4);
+    listing->cap = 2 * brokers + count_named(view, BROKER_VIEW_GROUP) + count_named(view, BROKER_VIEW_CLIENT_METRICS)
+        + (int32_t)OT_MIN(broker_view_topic_count(view), (int64_t)INT32_MAX / 4);
     listing->rows = rpc_alloc(listing->request, (size_t)listing->cap + 1, sizeof *listing->rows);
-    return listing->rows != NULL && (!wanted(asked, OT_CONFIG_RESOURCE_BROKER_LOGGER) || add_brokers(listing, view, OT_CONFIG_RESOURCE_BROKER_LOGGER))
-        && (!wanted(asked, OT_CONFIG_RESOURCE_BROKER) || add_brokers(listing, view, OT_CONFIG_RESOURCE_BROKER))
-        && (!wanted(asked, OT_CONFIG_RESOURCE_TOPIC) || add_topics(listing, view)) && (!wanted(asked, OT_CONFIG_RESOURCE_GROUP) || add_groups(listing, view));
+    return listing->rows != NULL && (!wanted(request, OT_CONFIG_RESOURCE_BROKER_LOGGER) || add_brokers(listing, view, OT_CONFIG_RESOURCE_BROKER_LOGGER))
+        && (!wanted(request, OT_CONFIG_RESOURCE_BROKER) || add_brokers(listing, view, OT_CONFIG_RESOURCE_BROKER))
+        && (!wanted(request, OT_CONFIG_RESOURCE_TOPIC) || add_topics(listing, view))
+        && (!wanted(request, OT_CONFIG_RESOURCE_GROUP) || add_named(listing, view, BROKER_VIEW_GROUP, OT_CONFIG_RESOURCE_GROUP))
+        && (!wanted(request, OT_CONFIG_RESOURCE_CLIENT_METRICS) || add_named(listing, view, BROKER_VIEW_CLIENT_METRICS, OT_CONFIG_RESOURCE_CLIENT_METRICS));
 }
 
 RPC_HANDLER(list_config_resources)
@@ -100,7 +103,7 @@ RPC_HANDLER(list_config_resources)
         if (!is_known(asked->resource_types.items[i])) request->error = OT_ERR_UNSUPPORTED_VERSION;
     }
     bool enough = true;
-    if (request->header.version >= 1 && request->error == OT_OK) {
+    if (request->error == OT_OK) {
         const struct broker_view *view = broker_view_take(request->server->broker);
         enough = list(&listing, view);
         broker_view_give(view);

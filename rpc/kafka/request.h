@@ -185,6 +185,7 @@ RPC_HANDLER(describe_user_scram_credentials);
 RPC_HANDLER(describe_quorum);
 RPC_HANDLER(update_features);
 RPC_HANDLER(describe_producers);
+struct broker_client rpc_telemetry_client(const struct rpc_request *request);      /* rpc_client, with its port */
 RPC_HANDLER(get_telemetry_subscriptions);
 RPC_HANDLER(push_telemetry);
 RPC_HANDLER(describe_topic_partitions);

@@ -1,5 +1,4 @@
-/* UpdateFeatures: all or nothing. Up to v1 each feature has its own result, which is empty when one failed. The level of transaction.version is kept as a setting of
- * the cluster; the others have but one. */
+/* UpdateFeatures: all or nothing. Up to v1 each feature has its own result, which is empty when one failed. Levels are kept as settings of the cluster. */
 #include "rpc/kafka/request.h"
 
 #include "base/wire/update_features_request.h"
@@ -8,7 +7,16 @@
 
 #include <stdio.h>
 
-struct own { struct broker_admin_item item; struct broker_config_entry entry; char level[8], text[BROKER_TEXT_MAX]; bool sets; };
+struct own { struct broker_admin_item item; struct broker_config_entry entries[BROKER_FEATURE_COUNT]; char levels[BROKER_FEATURE_COUNT][8], text[BROKER_TEXT_MAX]; };
+
+static void set_level(struct own *own, const char *key, int16_t level)
+{
+    uint32_t at = 0;
+    while (at < own->item.config_count && !ot_str_equal(own->entries[at].name, ot_str_of(key))) at++;  /* asked twice: the later one */
+    (void)snprintf(own->levels[at], sizeof own->levels[at], "%d", level);
+    own->entries[at] = (struct broker_config_entry){ ot_str_of(key), ot_str_of(own->levels[at]) };
+    own->item.config_count = OT_MAX(own->item.config_count, at + 1);
+}
 
 static enum ot_err check_all(struct rpc_request *request, struct own *own)
 {
@@ -17,12 +25,10 @@ static enum ot_err check_all(struct rpc_request *request, struct own *own)
     for (int32_t i = 0; i < asked->feature_updates.count; i++) {
         const struct ot_update_features_request_feature_update_key *one = &asked->feature_updates.items[i];
         const int8_t change = request->header.version > 0 ? one->upgrade_type : one->allow_downgrade ? BROKER_FEATURE_SAFE_DOWNGRADE : BROKER_FEATURE_UPGRADE;
-        bool sets = false;
-        const enum ot_err error = broker_feature_update(broker_node_id(broker), broker_transaction_version(broker), one->feature, one->max_version_level, change, &sets, own->text);
+        const char *key = NULL;
+        const enum ot_err error = broker_feature_update(broker_node_id(broker), broker_config(broker), one->feature, one->max_version_level, change, &key, own->text);
         if (error != OT_OK) return error;
-        if (!sets) continue;
-        own->sets = true;
-        (void)snprintf(own->level, sizeof own->level, "%d", one->max_version_level);
+        if (key != NULL) set_level(own, key, one->max_version_level);
     }
     return OT_OK;
 }
@@ -65,13 +71,12 @@ RPC_HANDLER(update_features)
         rpc_reject(request, "too much in one request");
         return;
     }
+    own->item = (struct broker_admin_item){ .kind = BROKER_ALTER_BROKER_CONFIG, .broker_id = -1, .configs = own->entries, .if_version = -1 };
     const enum ot_err error = check_all(request, own);
-    if (error != OT_OK || !own->sets || asked->validate_only) {
+    if (error != OT_OK || own->item.config_count == 0 || asked->validate_only) {
         answer(request, error, own->text);
         return;
     }
-    own->entry = (struct broker_config_entry){ ot_str_of(BROKER_FEATURE_CONFIG), ot_str_of(own->level) };
-    own->item = (struct broker_admin_item){ .kind = BROKER_ALTER_BROKER_CONFIG, .broker_id = -1, .configs = &own->entry, .config_count = 1, .if_version = -1 };
     rpc_call_init(request, set_done);
     request->call.admin.timeout_ms = asked->timeout_ms;
     request->call.admin.items = &own->item;

@@ -352,13 +352,41 @@ def test_features(ask, version):
             {"feature": f, "maxVersionLevel": n, **({"upgradeType": kind} if version else {})} for f, n in features], **more})
     good = update(("transaction.version", 2))
     assert error(good) == "NONE" and len(good.get("results", [])) == (version < 2)
-    for bad in (("transaction.version", 9), ("foo.version", 1), ("transaction.version", 1), ("transaction.version", 0), ("transaction.version", -1)):
+    for bad in (("transaction.version", 9), ("metadata.version", 34), ("metadata.version", 32), ("foo.version", 1), ("transaction.version", 1), ("transaction.version", 0), ("transaction.version", -1)):
         answer = update(("transaction.version", 2) if version else bad, bad)
         assert error(answer) == ("INVALID_UPDATE_VERSION" if version else error(answer)) and answer.get("results", []) == []
         assert error(answer) != "NONE"
     if version:
         assert error(update(("transaction.version", 2), kind=9)) == "INVALID_UPDATE_VERSION"
     assert error(update()) == "NONE"
+
+
+def test_levels_go_up_and_down_and_stay(own_broker):
+    """One server of its own: what is set is for the whole cluster."""
+    with own_broker(ottla_metadata_version="29", offsets_topic_num_partitions="1").connect() as c:
+        def level(feature):
+            answer = c.ask("ApiVersions", 4, {"clientSoftwareName": "a", "clientSoftwareVersion": "1"})
+            return {f["name"]: f["maxVersionLevel"] for f in answer["finalizedFeatures"]}.get(feature, 0)
+
+        def update(*features, kind=1, **more):
+            return error(c.ask("UpdateFeatures", 2, {"timeoutMs": 5000, "featureUpdates": [
+                {"feature": f, "maxVersionLevel": n, "upgradeType": kind} for f, n in features], **more}))
+
+        def heartbeat():
+            return error(c.ask("ConsumerGroupHeartbeat", 1, {
+                "groupId": "g", "memberId": "AAAAAAAAAAAAAAAAAAAAAA", "memberEpoch": 0, "rebalanceTimeoutMs": 10000, "subscribedTopicNames": ["t"], "topicPartitions": []}))
+        assert level("metadata.version") == 29 and heartbeat() in ("NONE", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
+        assert update(("metadata.version", 24), kind=2) == "NONE" and level("metadata.version") == 24
+        assert update(("metadata.version", 22), kind=2) == "INVALID_UPDATE_VERSION" and level("metadata.version") == 24
+        assert update(("metadata.version", 33), ("group.version", 0)) == "INVALID_UPDATE_VERSION" and level("metadata.version") == 24     # all or nothing
+        assert update(("metadata.version", 33), validateOnly=True) == "NONE" and level("metadata.version") == 24
+        assert update(("metadata.version", 33)) == "NONE" and level("metadata.version") == 33
+        assert update(("group.version", 0), ("transaction.version", 1), ("share.version", 0), kind=2) == "NONE"
+        assert (level("group.version"), level("transaction.version")) == (0, 1)
+        assert heartbeat() == "UNSUPPORTED_VERSION"
+        [described] = c.ask("ConsumerGroupDescribe", 1, {"groupIds": ["g"]})["groups"]
+        assert error(described) == "UNSUPPORTED_VERSION"
+        assert update(("group.version", 1)) == "NONE" and heartbeat() != "UNSUPPORTED_VERSION"
 
 
 # ---- what clients push about themselves
@@ -377,21 +405,78 @@ def test_telemetry(ask):
     assert push(bytes(range(1, 17)), 1) == "UNKNOWN_SUBSCRIPTION_ID"
 
 
-@ours_only
-def test_telemetry_is_bounded(ask, node):
-    try:
-        assert incremental(ask, BROKER, "", ("ottla.client.metrics", SET, "*"), ("ottla.client.metrics.interval.ms", SET, "3600000")) == "NONE"
-        told = ask("GetTelemetrySubscriptions", 0, {"clientInstanceId": bytes(range(16))})
-        assert told["requestedMetrics"] == [""] and told["pushIntervalMs"] == 3600000
+CLIENT_METRICS = 16
 
-        def push(kind=0, size=1, last=False):
-            return error(ask("PushTelemetry", 0, {"clientInstanceId": told["clientInstanceId"], "subscriptionId": told["subscriptionId"],
-                                                  "terminating": last, "compressionType": kind, "metrics": bytes(size)}))
-        assert push(size=(1 << 20) + 1) == "TELEMETRY_TOO_LARGE"
-        assert push(kind=5) == "UNSUPPORTED_COMPRESSION_TYPE"
-        assert [push(), push(), push(last=True), push(last=True)] == ["NONE", "THROTTLING_QUOTA_EXCEEDED", "NONE", "INVALID_REQUEST"]
-    finally:
-        assert incremental(ask, BROKER, "", ("ottla.client.metrics", DELETE, None), ("ottla.client.metrics.interval.ms", DELETE, None)) == "NONE"
+
+@pytest.fixture
+def subscribe(ask):
+    """subscribe(NAME, key=value…): a subscription that goes when the test ends."""
+    names = []
+
+    def one(name, **configs):
+        names.append(name)
+        return incremental(ask, CLIENT_METRICS, name, *((key.replace("_", "."), SET, value) for key, value in configs.items()))
+    yield one
+    for name in names:
+        incremental(ask, CLIENT_METRICS, name, *((key, DELETE, None) for key in ("metrics", "interval.ms", "match")))
+
+
+def test_subscriptions_to_client_metrics(ask, subscribe):
+    assert subscribe("one", metrics="a.,b.", interval_ms="60000") == "NONE"
+    assert subscribe("two", metrics="*", match="client_id=nobody") == "NONE"
+    assert subscribe("", metrics="*") == "INVALID_REQUEST"
+    assert subscribe("three", interval_ms="99") == "INVALID_REQUEST"
+    assert subscribe("three", interval_ms="x") == "INVALID_CONFIG"
+    assert subscribe("three", match="client_id") == "INVALID_CONFIG"
+    assert subscribe("three", **{"retention_ms": "1"}) == "INVALID_REQUEST"
+    assert incremental(ask, CLIENT_METRICS, "one", ("metrics", APPEND, "c.,a."), ("interval.ms", SET, "70000")) == "NONE"
+    assert incremental(ask, CLIENT_METRICS, "one", ("metrics", SUBTRACT, "b.")) == "NONE"
+    assert incremental(ask, CLIENT_METRICS, "one", ("interval.ms", APPEND, "1")) == "INVALID_CONFIG"
+    for version in (0, 1):
+        listed = ask("ListConfigResources", version, {"resourceTypes": [CLIENT_METRICS]} if version else {})["configResources"]
+        assert {r["resourceName"] for r in listed} == {"one", "two"}
+    [answer] = ask("DescribeConfigs", 4, {"resources": [{"resourceType": CLIENT_METRICS, "resourceName": "one", "configurationKeys": None}]})["results"]
+    told = {c["name"]: (c["value"], c["configSource"]) for c in answer["configs"]}
+    assert told == {"metrics": ("a.,c.", 7), "interval.ms": ("70000", 7), "match": ("", 5)}
+    assert incremental(ask, CLIENT_METRICS, "one", ("metrics", DELETE, None), ("interval.ms", DELETE, None)) == "NONE"
+    assert {r["resourceName"] for r in ask("ListConfigResources", 0, {})["configResources"]} == {"two"}
+
+
+@ours_only      # Kafka serves these two only with a plugin that takes what is pushed
+def test_a_client_is_asked_for_what_the_subscriptions_that_match_it_say(broker, subscribe):
+    def told(software="apache-kafka-java", version="4.4.0", client_id="tester"):
+        with broker.connect() as c:
+            c.ask("ApiVersions", 3, {"clientSoftwareName": software, "clientSoftwareVersion": version})
+            answer = c.ask("GetTelemetrySubscriptions", 0, {"clientInstanceId": bytes(range(16))}, client=client_id)
+            return sorted(answer["requestedMetrics"]), answer["pushIntervalMs"], answer["subscriptionId"]
+    nothing = told()
+    assert nothing[:2] == ([], 300000)
+    assert subscribe("java", metrics="a., b.", interval_ms="60000", match="client_software_name=.*java") == "NONE"
+    assert subscribe("old", metrics="b.,c.", interval_ms="20000", match="client_software_version=3\\..*,client_source_address=127\\.0\\.0\\.1") == "NONE"
+    assert subscribe("mine", metrics="*", interval_ms="30000", match="client_id=test") == "NONE"
+    assert subscribe("nobody", metrics="z.", match="client_source_port=0") == "NONE"
+    java = told()
+    assert java[:2] == (["a.", "b."], 60000) and java[2] != nothing[2] and told() == java
+    assert told(version="3.9.1")[:2] == (["a.", "b.", "c."], 20000)
+    assert told(software="librdkafka", version="3.9.1")[:2] == (["b.", "c."], 20000)
+    assert told(software="librdkafka")[:2] == ([], 300000)
+    assert told(client_id="test")[:2] == (["*"], 30000)       # the whole text has to match: "tester" did not
+    assert subscribe("java", metrics="d.") == "NONE"
+    assert told()[0] == ["d."] and told()[2] != java[2]
+
+
+@ours_only
+def test_telemetry_is_bounded(ask, subscribe):
+    assert subscribe("all", metrics="*", interval_ms="3600000") == "NONE"
+    told = ask("GetTelemetrySubscriptions", 0, {"clientInstanceId": bytes(range(16))})
+    assert told["requestedMetrics"] == ["*"] and told["pushIntervalMs"] == 3600000
+
+    def push(kind=0, size=1, last=False):
+        return error(ask("PushTelemetry", 0, {"clientInstanceId": told["clientInstanceId"], "subscriptionId": told["subscriptionId"],
+                                              "terminating": last, "compressionType": kind, "metrics": bytes(size)}))
+    assert push(size=(1 << 20) + 1) == "TELEMETRY_TOO_LARGE"
+    assert push(kind=5) == "UNSUPPORTED_COMPRESSION_TYPE"
+    assert [push(), push(), push(last=True), push(last=True)] == ["NONE", "THROTTLING_QUOTA_EXCEEDED", "NONE", "INVALID_REQUEST"]
 
 
 # ---- quotas and credentials: none

@@ -94,6 +94,7 @@ def test_metadata_quorum(tool, node):
 
 
 def test_features(tool):
+    assert re.search(r"metadata\.version\s+SupportedMinVersion: 3\.3-IV3\s+SupportedMaxVersion: 4\.4-IV2\s+FinalizedVersionLevel: 4\.4-IV2", tool("FeatureCommand", "describe"))
     assert re.search(r"transaction\.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 2\s+FinalizedVersionLevel: 2", tool("FeatureCommand", "describe"))
 
 
@@ -119,5 +120,11 @@ def test_producers_of_a_partition(tool, admin, topic):
     assert re.search(rf"(?m)^{number}\s+{epoch}\s", tool("TransactionsCommand", "describe-producers", "--topic", topic, "--partition", 0))
 
 
-def test_client_metrics_are_empty(tool):
-    tool("ClientMetricsCommand", "--list")
+def test_client_metrics(tool):
+    tool("ClientMetricsCommand", "--alter", "--name", "java", "--metrics", "org.apache.kafka.producer.", "--interval", "60000", "--match", "client_software_name=.*java")
+    text = tool("ClientMetricsCommand", "--describe", "--name", "java")
+    for one in ("interval.ms=60000", "metrics=org.apache.kafka.producer.", "match=client_software_name=.*java"):
+        assert one in text
+    assert "java" in tool("ClientMetricsCommand", "--list")
+    tool("ClientMetricsCommand", "--delete", "--name", "java")
+    assert "java" not in tool("ClientMetricsCommand", "--list")

@@ -9,32 +9,65 @@
 
 static char text[BROKER_TEXT_MAX];
 
-static void levels_are_those_of_the_table_and_only_transaction_version_may_be_lower(void **state)
+static const struct broker_config top = { .ottla_metadata_version = 33, .ottla_transaction_version = 2, .ottla_group_version = 1 };
+
+static enum ot_err update(const struct broker_config *config, const char *name, int level, int8_t change, const char **key)
 {
+    return broker_feature_update(1, config, ot_str_of(name), (int16_t)level, change, key, text);
+}
+
+static void levels_change_within_their_range_and_go_down_only_when_asked_to(void **state)
+{
+    static const struct broker_config middle = { .ottla_metadata_version = 20, .ottla_transaction_version = 1, .ottla_group_version = 1 };
     uint32_t count = 0;
     const struct broker_feature *features = broker_features(&count);
     (void)state;
-    assert_true(count >= 1);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct ot_str name = ot_str_of(features[i].name);
+    assert_int_equal(count, BROKER_FEATURE_COUNT);
+    for (uint32_t i = 1; i < count; i++) {     /* metadata.version has rules of its own */
+        const int16_t now = broker_feature_level_of(&middle, &features[i]);
         for (int level = features[i].min - 2; level <= features[i].max + 2; level++) {
             for (int8_t change = 0; change <= 4; change++) {
-                bool sets = false;
-                const enum ot_err err = broker_feature_update(1, 1, name, (int16_t)level, change, &sets, text);
-                const bool known = change >= 1 && change <= 3, settable = strcmp(features[i].name, "transaction.version") == 0;     /* it stands at 1 */
-                const bool good = known && (settable ? level >= 0 && level <= 2 && (level >= 1 || change >= 2) : level == features[i].level);
-                assert_int_equal(err, good ? OT_OK : OT_ERR_INVALID_UPDATE_VERSION);
+                const char *key = NULL;
+                const bool way = change == 1 ? level >= now : level <= now;
+                const bool good = change >= 1 && change <= 3 && way && level >= features[i].min && level <= features[i].max;
+                assert_int_equal(update(&middle, features[i].name, level, change, &key), good ? OT_OK : OT_ERR_INVALID_UPDATE_VERSION);
                 assert_int_equal(text[0] == 0, good);
-                assert_int_equal(sets, good && settable && level != 1);
+                if (good && level != now) assert_string_equal(key, features[i].key);
+                else assert_null(key);
             }
         }
     }
     char longest[300];
+    const char *key = "";
     memset(longest, 'f', sizeof longest);
-    bool sets = true;
-    assert_int_equal(broker_feature_update(INT32_MAX, 2, (struct ot_str){ longest, sizeof longest, false }, INT16_MIN, 1, &sets, text), OT_ERR_INVALID_UPDATE_VERSION);
-    assert_false(sets);
+    assert_int_equal(broker_feature_update(INT32_MAX, &top, (struct ot_str){ longest, sizeof longest, false }, INT16_MIN, 1, &key, text), OT_ERR_INVALID_UPDATE_VERSION);
+    assert_int_equal(broker_feature_update(INT32_MAX, &top, (struct ot_str){ longest, sizeof longest, false }, INT16_MAX, 1, &key, text), OT_ERR_INVALID_UPDATE_VERSION);
+    assert_null(key);
     assert_non_null(strstr(text, "does not support"));
+    assert_int_equal(update(&top, "share.version", 0, 2, &key), OT_OK);    /* that is where it is: tools that lower all features to a release name it */
+    assert_null(key);
+}
+
+static void metadata_version_goes_down_only_where_no_format_changed(void **state)
+{
+    struct broker_config config = top;
+    const char *key = NULL;
+    (void)state;
+    assert_int_equal(update(&config, "metadata.version", 33, 1, &key), OT_OK);
+    assert_int_equal(update(&config, "metadata.version", 34, 1, &key), OT_ERR_INVALID_UPDATE_VERSION);
+    assert_non_null(strstr(text, "only supports versions 7-33"));
+    assert_int_equal(update(&config, "metadata.version", 6, 2, &key), OT_ERR_INVALID_UPDATE_VERSION);
+    assert_int_equal(update(&config, "metadata.version", 29, 2, &key), OT_ERR_INVALID_UPDATE_VERSION);
+    assert_string_equal(text, "Invalid metadata.version 29. Refusing to perform the requested downgrade because it might delete metadata information.");
+    assert_int_equal(update(&config, "metadata.version", 29, 3, &key), OT_ERR_INVALID_UPDATE_VERSION);
+    assert_string_equal(text, "Invalid metadata.version 29. Unsafe metadata downgrade is not supported in this version.");
+    config.ottla_metadata_version = 29;
+    assert_int_equal(update(&config, "metadata.version", 23, 1, &key), OT_ERR_INVALID_UPDATE_VERSION);
+    assert_int_equal(update(&config, "metadata.version", 23, 2, &key), OT_OK);
+    assert_string_equal(key, "ottla.metadata.version");
+    assert_int_equal(update(&config, "metadata.version", 22, 2, &key), OT_ERR_INVALID_UPDATE_VERSION);
+    assert_int_equal(update(&config, "metadata.version", 33, 1, &key), OT_OK);
+    assert_int_equal(update(&config, "metadata.version", 33, 2, &key), OT_ERR_INVALID_UPDATE_VERSION);
 }
 
 static void quota_filters_make_sense_or_are_refused(void **state)
@@ -116,36 +149,61 @@ static void loggers_follow_the_configuration_only_when_it_changed(void **state)
     assert_string_equal(broker_logger_level("root"), "ERROR");
 }
 
+static enum ot_err check(const char *key, const char *value)
+{
+    text[0] = 0;
+    return broker_client_metrics_check(ot_str_of(key), value == NULL ? (struct ot_str){ .null = true } : ot_str_of(value), text, sizeof text);
+}
+
+static void subscriptions_to_client_metrics_are_checked_as_kafka_does(void **state)
+{
+    (void)state;
+    assert_int_equal(check("metrics", "org.apache.kafka.producer.,*"), OT_OK);
+    assert_int_equal(check("metrics", ""), OT_OK);
+    assert_int_equal(check("interval.ms", "100"), OT_OK);
+    assert_int_equal(check("interval.ms", " 3600000 "), OT_OK);
+    assert_int_equal(check("interval.ms", NULL), OT_OK);
+    assert_int_equal(check("interval.ms", "99"), OT_ERR_INVALID_REQUEST);
+    assert_string_equal(text, "Invalid value 99 for interval.ms, interval must be between 100 and 3600000 (1 hour)");
+    assert_int_equal(check("interval.ms", "3600001"), OT_ERR_INVALID_REQUEST);
+    assert_int_equal(check("interval.ms", "-1"), OT_ERR_INVALID_REQUEST);
+    assert_int_equal(check("interval.ms", "x"), OT_ERR_INVALID_CONFIG);
+    assert_int_equal(check("interval.ms", ""), OT_ERR_INVALID_CONFIG);
+    assert_int_equal(check("push.interval.ms", "100"), OT_ERR_INVALID_REQUEST);
+    assert_int_equal(check("match", "client_id=a.*, client_source_port=[0-9]+"), OT_OK);
+    assert_int_equal(check("match", ""), OT_OK);
+    for (const char *const *wrong = (const char *const[]){ "client_id", "client_id=", "client_id=a=b", "nobody=a", "client_id=(", "=a", "client_id=a,,client_id=b", NULL }; *wrong != NULL; wrong++) {
+        assert_int_equal(check("match", *wrong), OT_ERR_INVALID_CONFIG);
+        assert_non_null(strstr(text, "Illegal client matching pattern"));
+    }
+}
+
 static void pushes_are_bounded_and_counted_by_software(void **state)
 {
     static struct broker_telemetry telemetry;
-    struct broker_config config = { .ottla_client_metrics = "*", .ottla_client_metrics_interval_ms = 1000 };
+    const struct broker_telemetry_subscription subscription = { .id = 77, .interval_ms = 1000 };
     const struct broker_client client = { .software_name = ot_str_of("apache-kafka-java"), .software_version = ot_str_of("4.4.0") };
-    struct broker_telemetry_subscription subscription, other;
     struct ot_metrics *metrics = ot_metrics_new(100);
     (void)state;
     broker_telemetry_init(&telemetry, metrics);
-    broker_telemetry_subscription(&config, &subscription);
     struct broker_telemetry_push push = { .client = { { 1 } }, .subscription_id = subscription.id, .bytes = 100 };
-    assert_int_equal(broker_telemetry_take(&telemetry, &config, &client, &push, 1000000), OT_OK);
-    assert_int_equal(broker_telemetry_take(&telemetry, &config, &client, &push, 1999999), OT_ERR_THROTTLING_QUOTA_EXCEEDED);
-    assert_int_equal(broker_telemetry_take(&telemetry, &config, &client, &push, 2000000), OT_OK);
+    assert_int_equal(broker_telemetry_take(&telemetry, &subscription, &client, &push, 1000000), OT_OK);
+    assert_int_equal(broker_telemetry_take(&telemetry, &subscription, &client, &push, 1999999), OT_ERR_THROTTLING_QUOTA_EXCEEDED);
+    assert_int_equal(broker_telemetry_take(&telemetry, &subscription, &client, &push, 2000000), OT_OK);
     push.bytes = BROKER_TELEMETRY_BYTES_MAX + 1;
-    assert_int_equal(broker_telemetry_take(&telemetry, &config, &client, &push, 9000000), OT_ERR_TELEMETRY_TOO_LARGE);
+    assert_int_equal(broker_telemetry_take(&telemetry, &subscription, &client, &push, 9000000), OT_ERR_TELEMETRY_TOO_LARGE);
     push.bytes = 50;
     push.compression = 5;
-    assert_int_equal(broker_telemetry_take(&telemetry, &config, &client, &push, 9000000), OT_ERR_UNSUPPORTED_COMPRESSION_TYPE);
+    assert_int_equal(broker_telemetry_take(&telemetry, &subscription, &client, &push, 9000000), OT_ERR_UNSUPPORTED_COMPRESSION_TYPE);
     push.compression = 4;
     push.terminating = true;
-    assert_int_equal(broker_telemetry_take(&telemetry, &config, &client, &push, 2000001), OT_OK);
-    assert_int_equal(broker_telemetry_take(&telemetry, &config, &client, &push, 99000000), OT_ERR_INVALID_REQUEST);
+    assert_int_equal(broker_telemetry_take(&telemetry, &subscription, &client, &push, 2000001), OT_OK);
+    assert_int_equal(broker_telemetry_take(&telemetry, &subscription, &client, &push, 99000000), OT_ERR_INVALID_REQUEST);
     memset(&push.client, 0, sizeof push.client);
-    assert_int_equal(broker_telemetry_take(&telemetry, &config, &client, &push, 99000000), OT_ERR_INVALID_REQUEST);
-    config.ottla_client_metrics = "org.apache.kafka.consumer.";        /* another subscription, another number */
-    broker_telemetry_subscription(&config, &other);
-    assert_int_not_equal(other.id, subscription.id);
+    assert_int_equal(broker_telemetry_take(&telemetry, &subscription, &client, &push, 99000000), OT_ERR_INVALID_REQUEST);
     push.client.bytes[3] = 9;
-    assert_int_equal(broker_telemetry_take(&telemetry, &config, &client, &push, 99000000), OT_ERR_UNKNOWN_SUBSCRIPTION_ID);
+    push.subscription_id = 78;
+    assert_int_equal(broker_telemetry_take(&telemetry, &subscription, &client, &push, 99000000), OT_ERR_UNKNOWN_SUBSCRIPTION_ID);
     const char *const labels[] = { "apache-kafka-java", "4.4.0" };
     struct ot_series *pushes = ot_series_get(metrics, OT_METRIC_client_metrics_pushes_total, labels), *bytes = ot_series_get(metrics, OT_METRIC_client_metrics_bytes_total, labels);
     assert_int_equal(ot_series_total(pushes), 3);
@@ -154,6 +212,7 @@ static void pushes_are_bounded_and_counted_by_software(void **state)
     ot_metrics_free(metrics);
 }
 
-TEST_MAIN(cmocka_unit_test(levels_are_those_of_the_table_and_only_transaction_version_may_be_lower), cmocka_unit_test(quota_filters_make_sense_or_are_refused),
+TEST_MAIN(cmocka_unit_test(levels_change_within_their_range_and_go_down_only_when_asked_to),
+    cmocka_unit_test(metadata_version_goes_down_only_where_no_format_changed), cmocka_unit_test(subscriptions_to_client_metrics_are_checked_as_kafka_does), cmocka_unit_test(quota_filters_make_sense_or_are_refused),
     cmocka_unit_test(a_quota_that_would_have_to_be_kept_is_refused), cmocka_unit_test(loggers_take_the_levels_of_kafka),
     cmocka_unit_test(loggers_follow_the_configuration_only_when_it_changed), cmocka_unit_test(pushes_are_bounded_and_counted_by_software))

@@ -9,8 +9,12 @@
 #include "base/wire/alter_partition_reassignments_response.h"
 #include "base/wire/alter_replica_log_dirs_request.h"
 #include "base/wire/alter_replica_log_dirs_response.h"
+#include "base/wire/api_versions_request.h"
+#include "base/wire/api_versions_response.h"
 #include "base/wire/describe_client_quotas_request.h"
 #include "base/wire/describe_client_quotas_response.h"
+#include "base/wire/describe_configs_request.h"
+#include "base/wire/describe_configs_response.h"
 #include "base/wire/describe_log_dirs_request.h"
 #include "base/wire/describe_log_dirs_response.h"
 #include "base/wire/describe_producers_request.h"
@@ -45,8 +49,9 @@ static void config_changes_keep_their_order_and_each_resource_has_one_result(voi
         { .resource_type = 3, .resource_name = ot_str_of("x") }, { .resource_type = 2, .resource_name = ot_str_of("nope"), .configs = { keys, 2 } },
         { .resource_type = 2, .resource_name = ot_str_of("b"), .configs = { odd, 1 } }, { .resource_type = 4, .resource_name = ot_str_of("seven") },
         { .resource_type = 4, .resource_name = ot_str_of("") }, { .resource_type = 4, .resource_name = ot_str_of("99999999999") },
+        { .resource_type = 16, .resource_name = ot_str_of("all-of-java") }, { .resource_type = 32, .resource_name = ot_str_of("patient") },
         { .resource_type = 2, .resource_name = ot_str_of("b"), .configs = { keys, 2 } } };
-    static const int16_t errors[] = { OT_ERR_INVALID_REQUEST, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, OT_ERR_INVALID_REQUEST, OT_ERR_INVALID_REQUEST, 0, OT_ERR_INVALID_REQUEST, 0 };
+    static const int16_t errors[] = { OT_ERR_INVALID_REQUEST, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, OT_ERR_INVALID_REQUEST, OT_ERR_INVALID_REQUEST, 0, OT_ERR_INVALID_REQUEST, 0, 0, 0 };
     struct ot_incremental_alter_configs_request request;
     struct ot_incremental_alter_configs_response response;
     (void)state;
@@ -66,7 +71,7 @@ static void config_changes_keep_their_order_and_each_resource_has_one_result(voi
             assert_true(ot_str_equal(response.responses.items[i].resource_name, resources[i].resource_name));
             assert_int_equal(response.responses.items[i].error_message.null, errors[i] == 0);
         }
-        assert_int_equal(fake.item_count, 3);          /* the others never reached the broker */
+        assert_int_equal(fake.item_count, 5);          /* the others never reached the broker */
         assert_int_equal(fake.last_item.kind, BROKER_ALTER_TOPIC_CONFIG);
         assert_int_equal(fake.last_item.config_count, 2);
         assert_int_equal(fake.last_item.validate_only, version == 1);
@@ -111,9 +116,11 @@ static void resources_are_listed_by_type(void **state)
     const int fd = client();
     ot_list_config_resources_request_defaults(&request);
     exchange(fd, OT_API_LIST_CONFIG_RESOURCES, 0, &request, &response);
-    assert_int_equal(response.config_resources.count, 0);
+    assert_int_equal(response.config_resources.count, 1);       /* v0 knows nothing but subscriptions to client metrics */
+    assert_str(response.config_resources.items[0].resource_name, "all-of-java");
     exchange(fd, OT_API_LIST_CONFIG_RESOURCES, 1, &request, &response);
-    assert_int_equal(response.config_resources.count, 6);       /* a group that has something of its own among them */
+    assert_int_equal(response.config_resources.count, 7);       /* a group that has something of its own among them */
+    assert_int_equal(response.config_resources.items[6].resource_type, 16);
     request.resource_types = (struct ot_i8_array){ types, 1 };
     exchange(fd, OT_API_LIST_CONFIG_RESOURCES, 1, &request, &response);
     assert_int_equal(response.config_resources.count, 3);
@@ -392,6 +399,46 @@ static void features_stay_at_their_level(void **state)
     door_stop();
 }
 
+static void a_subscription_is_described_with_what_it_says_and_what_it_leaves_open(void **state)
+{
+    struct ot_describe_configs_request_describe_configs_resource resources[] = { { .resource_type = 16, .resource_name = ot_str_of("all-of-java") },
+        { .resource_type = 16, .resource_name = ot_str_of("nobody") }, { .resource_type = 16, .resource_name = ot_str_of("") } };
+    struct ot_describe_configs_request request;
+    struct ot_describe_configs_response response;
+    (void)state;
+    door_start();
+    const int fd = client();
+    for (size_t i = 0; i < OT_ARRAY_COUNT(resources); i++) resources[i].configuration_keys.count = -1;
+    ot_describe_configs_request_defaults(&request);
+    request.resources.items = resources;
+    request.resources.count = OT_ARRAY_COUNT(resources);
+    request.include_synonyms = true;
+    exchange(fd, OT_API_DESCRIBE_CONFIGS, 4, &request, &response);
+    assert_int_equal(response.results.items[0].configs.count, 3);
+    assert_str(response.results.items[0].configs.items[0].name, "interval.ms");
+    assert_str(response.results.items[0].configs.items[0].value, "60000");
+    assert_int_equal(response.results.items[0].configs.items[0].config_source, 7);
+    assert_int_equal(response.results.items[0].configs.items[0].config_type, 3);
+    assert_int_equal(response.results.items[0].configs.items[0].synonyms.count, 2);
+    assert_int_equal(response.results.items[1].configs.count, 3);
+    assert_str(response.results.items[1].configs.items[0].value, "300000");
+    assert_int_equal(response.results.items[1].configs.items[0].config_source, 5);
+    assert_int_equal(response.results.items[2].error_code, OT_ERR_INVALID_REQUEST);
+    close(fd);
+    door_stop();
+}
+
+static void introduce(int fd, const char *software)
+{
+    struct ot_api_versions_request ask;
+    struct ot_api_versions_response answer;
+    ot_api_versions_request_defaults(&ask);
+    ask.client_software_name = ot_str_of(software);
+    ask.client_software_version = ot_str_of("1");
+    exchange(fd, OT_API_API_VERSIONS, 3, &ask, &answer);
+    assert_int_equal(answer.error_code, 0);
+}
+
 static void clients_push_what_they_are_asked_for(void **state)
 {
     struct ot_get_telemetry_subscriptions_request ask;
@@ -405,16 +452,18 @@ static void clients_push_what_they_are_asked_for(void **state)
     ot_get_telemetry_subscriptions_request_defaults(&ask);
     exchange(fd, OT_API_GET_TELEMETRY_SUBSCRIPTIONS, 0, &ask, &subscription);
     assert_false(ot_uuid_is_zero(&subscription.client_instance_id));
-    assert_int_equal(subscription.requested_metrics.count, 0);
+    assert_int_equal(subscription.requested_metrics.count, 0);     /* nobody asks this software for anything */
     assert_int_equal(subscription.push_interval_ms, 300000);
     const int32_t old = subscription.subscription_id;
-    assert_int_equal(broker_config_apply_dynamic(fake.config, -1, "ottla.client.metrics", "*, org.apache.kafka.producer."), OT_OK);
+    introduce(fd, "apache-kafka-java");
     ask.client_instance_id = subscription.client_instance_id;
     exchange(fd, OT_API_GET_TELEMETRY_SUBSCRIPTIONS, 0, &ask, &subscription);
     assert_true(ot_uuid_equal(&ask.client_instance_id, &subscription.client_instance_id));
     assert_int_equal(subscription.requested_metrics.count, 2);
-    assert_str(subscription.requested_metrics.items[0], "");
-    assert_str(subscription.requested_metrics.items[1], "org.apache.kafka.producer.");
+    assert_str(subscription.requested_metrics.items[0], "org.apache.kafka.producer.");
+    assert_str(subscription.requested_metrics.items[1], "org.apache.kafka.consumer.");
+    assert_int_equal(subscription.push_interval_ms, 60000);
+    assert_int_not_equal(subscription.subscription_id, old);
     ot_push_telemetry_request_defaults(&push);
     push.client_instance_id = subscription.client_instance_id;
     push.subscription_id = old;
@@ -534,5 +583,6 @@ TEST_MAIN(cmocka_unit_test(config_changes_keep_their_order_and_each_resource_has
     cmocka_unit_test(the_cursor_leads_through_all_partitions), cmocka_unit_test(named_partitions_come_sorted_once_and_odd_cursors_are_refused),
     cmocka_unit_test(producers_are_told_by_the_leader_alone), cmocka_unit_test(elections_are_not_needed_where_the_leader_is_the_one_to_be),
     cmocka_unit_test(reassignments_are_checked_as_kafka_checks_them), cmocka_unit_test(the_quorum_is_this_broker), cmocka_unit_test(features_stay_at_their_level),
+    cmocka_unit_test(a_subscription_is_described_with_what_it_says_and_what_it_leaves_open),
     cmocka_unit_test(clients_push_what_they_are_asked_for), cmocka_unit_test(replicas_stay_in_their_directory),
     cmocka_unit_test(there_are_no_quotas_and_none_is_taken), cmocka_unit_test(there_are_no_credentials))

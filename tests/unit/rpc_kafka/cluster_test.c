@@ -529,7 +529,7 @@ static void configuration_is_told_with_source_synonyms_type_and_text(void **stat
         assert_int_equal(response.results.items[0].error_code, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
         configs(fd, version, 2, "bad name", NULL, -1, true, &response);
         assert_int_equal(response.results.items[0].error_code, OT_ERR_INVALID_TOPIC_EXCEPTION);
-        configs(fd, version, 16, "x", NULL, -1, true, &response);
+        configs(fd, version, 64, "x", NULL, -1, true, &response);
         assert_int_equal(response.results.items[0].error_code, OT_ERR_INVALID_REQUEST);
     }
     close(fd);

@@ -334,7 +334,7 @@ static void admin_one(struct broker_admin_item *item)
         }
         return;
     }
-    if (item->kind == BROKER_ALTER_BROKER_CONFIG) return;
+    if (item->kind >= BROKER_ALTER_BROKER_CONFIG) return;     /* of no topic */
     if (topic == NULL) {
         item->error = item->topic.null ? OT_ERR_UNKNOWN_TOPIC_ID : OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
     } else if (item->kind == BROKER_DELETE_TOPIC) {
@@ -369,17 +369,30 @@ void broker_producer_id(struct broker *broker, struct broker_producer_id *ask)
 
 /* ---- view.h: the state itself, under its lock while it is looked at */
 
-bool broker_view_next_group_config(const struct broker_view *view, struct ot_str group, struct ot_str after, struct broker_view_config *out)
+static const struct named_row { enum broker_view_named kind; const char *name, *key, *value; } named_rows[] = {
+    { BROKER_VIEW_GROUP, "patient", "consumer.session.timeout.ms", "50000" },
+    { BROKER_VIEW_CLIENT_METRICS, "all-of-java", "interval.ms", "60000" },
+    { BROKER_VIEW_CLIENT_METRICS, "all-of-java", "match", "client_software_name=.*java, client_source_port=[0-9]+" },
+    { BROKER_VIEW_CLIENT_METRICS, "all-of-java", "metrics", "org.apache.kafka.producer., org.apache.kafka.consumer." },
+};
+
+bool broker_view_next_named_config(const struct broker_view *view, enum broker_view_named kind, struct ot_str name, struct ot_str after, struct broker_view_config *out)
 {
+    bool behind = after.null;
     (void)view;
-    *out = (struct broker_view_config){ ot_str_of("consumer.session.timeout.ms"), ot_str_of("50000") };
-    return after.null && ot_str_equal(group, ot_str_of("patient"));
+    for (size_t i = 0; i < OT_ARRAY_COUNT(named_rows); i++) {
+        if (named_rows[i].kind != kind || !ot_str_equal(name, ot_str_of(named_rows[i].name))) continue;
+        *out = (struct broker_view_config){ ot_str_of(named_rows[i].key), ot_str_of(named_rows[i].value) };
+        if (behind) return true;
+        behind = ot_str_equal(after, out->name);
+    }
+    return false;
 }
 
-bool broker_view_next_config_group(const struct broker_view *view, struct ot_str after, struct ot_str *group_out)
+bool broker_view_next_named(const struct broker_view *view, enum broker_view_named kind, struct ot_str after, struct ot_str *name_out)
 {
     (void)view;
-    *group_out = ot_str_of("patient");
+    *name_out = ot_str_of(kind == BROKER_VIEW_GROUP ? "patient" : "all-of-java");
     return after.null;
 }
 
