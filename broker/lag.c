@@ -13,7 +13,7 @@ struct walk {
     struct eng_log *log;
     const struct broker_lag_part *part;
     int64_t at, end, stable;                   /* next offset to be counted; high watermark, last stable offset as sampled */
-    int64_t budget;                            /* batches */
+    int64_t budget, sure;                      /* batches; so many of them whatever the time is */
     int64_t deadline_us;
     int64_t records, stable_records;
     int64_t first_ms, stable_first_ms;         /* time of the first one counted; -1 none yet */
@@ -79,7 +79,10 @@ static void batch(struct walk *walk, struct eng_scan *scan, const struct eng_bat
     walk->at = last + 1;
 }
 
-static bool enough(struct walk *walk) { return walk->at >= walk->end || walk->budget <= 0 || ot_exec_now_us(walk->core->background_exec) > walk->deadline_us; }
+static bool enough(struct walk *walk)
+{
+    return walk->at >= walk->end || walk->budget <= 0 || (walk->sure <= 0 && ot_exec_now_us(walk->core->background_exec) > walk->deadline_us);
+}
 
 static enum ot_err span(struct walk *walk, const struct ot_span *span)
 {
@@ -90,6 +93,7 @@ static enum ot_err span(struct walk *walk, const struct ot_span *span)
     eng_scan_init(&scan, walk->core->io, span->fd, span->pos, span->pos + span->bytes, walk->buffer, sizeof walk->buffer);
     while (!enough(walk) && (err = eng_scan_next(&scan, &info)) == OT_OK) {
         walk->budget--;
+        walk->sure--;
         batch(walk, &scan, &info);
     }
     return err == OT_ERR_NOT_FOUND ? OT_OK : err;
@@ -184,15 +188,19 @@ static void io_run(struct ot_task *task)
     struct broker_lag *lag = OT_CONTAINER(task, struct broker_lag, io_task);
     struct broker_core *core = broker_core_of(lag->broker);
     struct walk *walk = malloc(sizeof *walk);
-    int64_t budget = BATCHES_MAX;
-    if (walk != NULL) *walk = (struct walk){ .core = core, .deadline_us = ot_exec_now_us(core->background_exec) + TIME_MAX_US };
+    int64_t budget = BATCHES_MAX, now_us = ot_exec_now_us(core->background_exec);
+    const int64_t end_us = now_us + TIME_MAX_US;
+    if (walk != NULL) *walk = (struct walk){ .core = core };
     for (uint32_t i = 0; i < lag->part_count; i++) {
         if (walk == NULL) {
             lag->parts[i].error = OT_ERR_NO_MEMORY;
             continue;
         }
         const int64_t share = walk->budget = OT_MAX(budget / (lag->part_count - i), (int64_t)BATCHES_PART_MIN);
+        walk->sure = BATCHES_PART_MIN;
+        walk->deadline_us = now_us + OT_MAX((end_us - now_us) / (lag->part_count - i), 0);
         one(lag->broker, walk, &lag->parts[i]);
+        now_us = ot_exec_now_us(core->background_exec);
         budget = OT_MAX(budget - (share - walk->budget), 0);
     }
     free(walk);
