@@ -80,6 +80,8 @@
     X(group_rebalances_total,                    COUNTER,   NONE,    "",                     "rebalances that came to an end") \
     X(group_members_expired_total,               COUNTER,   NONE,    "",                     "members removed since nothing was heard of them in time") \
     X(group_offsets_expired_total,               COUNTER,   NONE,    "",                     "committed offsets dropped by offsets.retention.minutes") \
+    X(group_lag_records,                         GAUGE,     NONE,    "group,topic",          "records that the group has not read, at the last look (metrics.group.lag.interval.ms); beyond metrics.group.lag.series.max summed as _other") \
+    X(group_lag_seconds,                         GAUGE,     SECONDS, "group,topic",          "age of the oldest record that the group has not read, at the last look") \
     X(producer_ids,                              GAUGE,     NONE,    "",                     "producer ids with state here") \
     X(memory_limit_bytes,                        GAUGE,     BYTES,   "",                     "the memory budget") \
     X(memory_pool_used_bytes,                    GAUGE,     BYTES,   "pool",                 "bytes in use of a pool of the budget") \

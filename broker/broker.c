@@ -265,6 +265,7 @@ static enum ot_err open_partitions(struct broker *broker)
     }
     broker->core.internal_changed = broker_shards_partition_changed;
     broker->core.marker_committed = broker_shards_marker;
+    broker->core.ticked = broker_groups_ticked;
     broker->core.transactions_served = broker->core.transactions_verified = true;
     broker_coordinator_run(broker->setup.coord_exec, run_apply, broker);
     pthread_mutex_lock(&broker->starting.mutex);
@@ -368,6 +369,7 @@ void broker_close(struct broker *broker)
         eng_store_close(broker->core.store);
     }
     broker_shards_free(broker);
+    broker_groups_free(broker);
     broker_producer_ids_free(broker);
     broker_telemetry_free(&broker->telemetry);
     broker_jobs_free(broker);

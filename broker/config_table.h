@@ -139,6 +139,8 @@
     X(rest_auth_anonymous, "rest.auth.anonymous", BOOL, "false", 0, 0, NULL, RESTART, NULL, "serve REST without authentication on addresses other than loopback") \
     X(metrics_partition_detail, "metrics.partition.detail", CHOICE, "auto", 0, 0, "auto|on|off", RESTART, NULL, "partition-level series in the exposition") \
     X(metrics_series_max, "metrics.series.max", INT, "20000", 100, 10000000, NULL, RESTART, NULL, "cap of labelled series") \
+    X(metrics_group_lag_interval_ms, "metrics.group.lag.interval.ms", LONG, "10000", 0, INT64_MAX / 1000000, NULL, CLUSTER_WIDE, NULL, "how often the lag of all groups is looked at for the metrics; 0: never") \
+    X(metrics_group_lag_series_max, "metrics.group.lag.series.max", INT, "2000", 0, 1000000, NULL, RESTART, NULL, "pairs of group and topic with a lag series of their own; the others are summed as _other") \
     X(max_topic_partitions, "ottla.partitions.max", INT, "100000", 1, 10000000, NULL, RESTART, NULL, "partitions that this broker holds at most")
 
 #endif

@@ -45,6 +45,7 @@ struct broker_core {
     bool transactions_verified;                /* and it is asked before one begins in a partition */
     /* for the state machines on internal topics (shard.h), no lock held; NULL: nobody asks. A partition of one opened, changed its role or went; a marker was committed */
     void (*internal_changed)(struct broker_core *core, const char *topic, int32_t partition);
+    void (*ticked)(struct broker_core *core, int64_t now_us);  /* each tick of the housekeeper; NULL: nobody wants it */
     void (*marker_committed)(struct broker_core *core, const char *topic, int32_t partition, int64_t offset, const struct eng_marker *marker, int64_t producer_id,
         int16_t producer_epoch);
 

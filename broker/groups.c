@@ -219,15 +219,12 @@ static enum ot_err append(struct groups_state *state, struct group_out *out, str
     return err;
 }
 
-static bool tells_nothing(const struct group_ask *ask) { return ask->kind == GROUP_ASK_HEARTBEAT || ask->kind == GROUP_ASK_LIST; }
+static bool tells_nothing(const struct group_ask *ask) { return ask->kind == GROUP_ASK_HEARTBEAT || ask->kind == GROUP_ASK_LIST || ask->kind == GROUP_ASK_SURVEY; }
 
 static void count_changes(struct groups_state *state)
 {
     struct group_set_counts now;
     group_set_counts(state->set, &now);
-    if (now.expired_offsets != state->told.expired_offsets)
-        ot_log(OT_LOG_INFO, "groups", "offsets_expired", "partition=%d count=%llu", broker_shard_partition(state->shard),
-            (unsigned long long)(now.expired_offsets - state->told.expired_offsets));
     broker_groups_count(state->broker, &state->told, &now);
     state->told = now;
 }
@@ -255,6 +252,7 @@ static void finish(struct groups_state *state, struct group_out *out)
     if (deadline_us == INT64_MAX) ot_exec_timer_cancel(exec, &state->timer);
     else if (state->timer.heap_index == 0 || state->timer.deadline_us != deadline_us) ot_exec_timer_set(exec, &state->timer, deadline_us);
     count_changes(state);
+    broker_groups_expired(state->broker, out->expired, ot_exec_wall_ms(exec));
     ot_arena_reset(&state->arena);
 }
 
@@ -273,7 +271,7 @@ static void timer_fired(struct ot_timer *timer)
 
 static bool writes(enum group_ask_kind kind)
 {
-    return kind != GROUP_ASK_HEARTBEAT && kind != GROUP_ASK_OFFSET_FETCH && kind != GROUP_ASK_VIEW && kind != GROUP_ASK_LIST && kind != GROUP_ASK_CONSUMER_VIEW;
+    return kind != GROUP_ASK_HEARTBEAT && kind != GROUP_ASK_OFFSET_FETCH && kind != GROUP_ASK_VIEW && kind != GROUP_ASK_LIST && kind != GROUP_ASK_SURVEY && kind != GROUP_ASK_CONSUMER_VIEW;
 }
 
 static void op_run(struct broker_shard_op *op, void *arg, enum ot_err err)
@@ -302,7 +300,7 @@ static void start(struct broker *broker, struct broker_group_call *call)
     call->ask.held = NULL;
     call->cancelled = false;
     atomic_store(&call->open, 1);
-    if (call->ask.kind != GROUP_ASK_LIST && call->ask.kind != GROUP_ASK_TOPIC_GONE) call->partition = broker_shard_of(broker, BROKER_SHARD_GROUPS, call->ask.group_id);
+    if (call->ask.kind != GROUP_ASK_LIST && call->ask.kind != GROUP_ASK_SURVEY && call->ask.kind != GROUP_ASK_TOPIC_GONE) call->partition = broker_shard_of(broker, BROKER_SHARD_GROUPS, call->ask.group_id);
     broker_shard_run(broker, BROKER_SHARD_GROUPS, call->partition, &call->op);
 }
 

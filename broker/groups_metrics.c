@@ -2,6 +2,7 @@
 #include "broker/room.h"
 
 #include "broker/groups.h"
+#include "broker/groups_watch.h"
 
 static void move(_Atomic int64_t *total, uint64_t before, uint64_t now) { atomic_fetch_add_explicit(total, (int64_t)now - (int64_t)before, memory_order_relaxed); }
 
@@ -61,5 +62,10 @@ void broker_groups_init(struct broker *broker)
     OT_STATIC_ASSERT(GROUP_TYPE_COUNT == 4, "a total for each type");
     groups->own_pool = (struct ot_mem_pool){ .name = "groups", .cap_bytes = 64u << 20 };
     groups->pool = broker->setup.groups_pool != NULL ? broker->setup.groups_pool : &groups->own_pool;
-    if (broker->setup.metrics != NULL) ot_metrics_before_read(broker->setup.metrics, fill, broker);
+    pthread_mutex_init(&groups->mutex, NULL);
+    groups->watched = true;
+    if (broker->setup.metrics == NULL) return;
+    ot_metrics_before_read(broker->setup.metrics, fill, broker);
+    ot_metrics_source(broker->setup.metrics, OT_METRIC_group_lag_records, broker_groups_give_records, broker);
+    ot_metrics_source(broker->setup.metrics, OT_METRIC_group_lag_seconds, broker_groups_give_seconds, broker);
 }

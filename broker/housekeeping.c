@@ -85,6 +85,7 @@ static void tick_run(struct ot_task *task)
     }
     free(list);
     broker_cleaner_look(core, now_us);
+    if (core->ticked != NULL) core->ticked(core, now_us);
     if (now_us >= core->checkpoint_due_us) {
         int64_t asked_us = OT_MIN(config->replica_high_watermark_checkpoint_interval_ms, (int64_t)config->log_flush_offset_checkpoint_interval_ms) * 1000;
         core->checkpoint_due_us = now_us + OT_MAX(TICK_US, OT_MIN(asked_us, CHECKPOINT_US));

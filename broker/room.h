@@ -63,6 +63,12 @@ struct broker_groups {
     struct ot_mem_pool own_pool, *pool;        /* own_pool: when the setup brings none */
     _Atomic int64_t groups[4], members, offsets, rebalancing;
     _Atomic uint64_t rebalances, expired_offsets, expired_members;
+    pthread_mutex_t mutex;                     /* of what follows */
+    struct broker_group_expiry *expiries; uint64_t expiry_count;       /* a ring of BROKER_GROUP_EXPIRIES */
+    struct broker_group_lags *lags;            /* the last look; NULL: none yet */
+    struct broker_groups_look *look;           /* under way, or kept for the next */
+    int64_t look_due_us;
+    bool watched;                              /* the mutex is there */
 };
 
 enum broker_stage { BROKER_STARTING, BROKER_SERVING, BROKER_STOPPING, BROKER_HALTED };
@@ -112,12 +118,16 @@ OT_MUST_CHECK enum ot_err broker_identity_write(struct broker *broker, const str
 /* Folders of topics that are gone from the committed state for good. */
 void broker_identity_sweep(struct broker *broker, const struct coord_value *value);
 
-/* groups.c, groups_metrics.c */
+/* groups.c, groups_metrics.c, groups_expiries.c, groups_watch.c */
 extern const struct broker_shard_kind broker_groups_kind;
 void broker_groups_init(struct broker *broker);
 /* What a shard had changed from one to the other: the totals follow. */
 struct group_set_counts;
 void broker_groups_count(struct broker *broker, const struct group_set_counts *before, const struct group_set_counts *now);
+struct group_expiry;
+void broker_groups_expired(struct broker *broker, const struct group_expiry *expired, int64_t wall_ms);
+void broker_groups_ticked(struct broker_core *core, int64_t now_us);   /* on the housekeeper's thread: looks at all groups now and then */
+void broker_groups_free(struct broker *broker);        /* no thread is left inside */
 
 #define BROKER_META_FOLDER "__ottla_meta"
 

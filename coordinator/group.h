@@ -60,6 +60,7 @@ enum group_ask_kind {
     GROUP_ASK_DELETE,
     GROUP_ASK_EVICT,                           /* member_id or instance_id: an operator takes it out */
     GROUP_ASK_TOPIC_GONE,                      /* topic_id of part 0: drop its offsets; group_id is not used */
+    GROUP_ASK_SURVEY,                          /* response: struct group_survey; group_id is not used */
     GROUP_ASK_CONSUMER_HEARTBEAT, GROUP_ASK_CONSUMER_VIEW,         /* request and response are the wire's (consumer_group.h) */
     GROUP_ASK_KIND_COUNT
 };
@@ -97,12 +98,14 @@ struct group_ask {                             /* the asker's memory until it is
 };
 
 struct group_record { struct group_record *next; struct ot_blob key, value; };         /* value null: tombstone */
+struct group_expiry { struct group_expiry *next; struct ot_str group, topic; int32_t partition; int64_t offset, commit_ms; };      /* an offset that was dropped for its age */
 struct group_out {                             /* of one step; begin with group_out_init */
     struct ot_arena *arena;                    /* holds the records; the caller resets it between steps */
     struct group_record *records, **records_last;
     uint32_t record_count;
     int64_t producer_id; int16_t producer_epoch;       /* -1: plain records; else transactional ones, of the one ask in this step */
     struct group_ask *answered, **answered_last;
+    struct group_expiry *expired;              /* told as events; in the arena */
     enum ot_err fail;
 };
 void group_out_init(struct group_out *out, struct ot_arena *arena);
@@ -173,6 +176,15 @@ struct group_view {
     const struct group_event *events; uint32_t event_count;        /* oldest first */
 };
 struct group_list_row { struct ot_str id, protocol_type; const char *state; enum group_type type; uint32_t member_count; int32_t generation; };
+/* Every group with what it committed, for whoever watches them all. */
+struct group_survey_group { struct ot_str id; enum group_type type; uint32_t member_count, first, count; };      /* its rows */
+struct group_survey_row { struct ot_str topic; int32_t partition; int64_t offset; };
+struct group_survey {
+    uint32_t *left;                            /* asked: rows at most, counted down; what is beyond is left out */
+    struct group_survey_group *groups; uint32_t group_count;
+    struct group_survey_row *rows; uint32_t row_count;
+    bool cut;
+};
 struct group_list { struct group_list_row *rows; uint32_t count; };
 
 #endif

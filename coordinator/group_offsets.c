@@ -525,6 +525,16 @@ static bool expired(const struct group_set *set, const struct group_offset *offs
     return now_ms - OT_MAX(offset->commit_ms, base_ms) >= set->env->config->offsets_retention_ms;
 }
 
+/* Somebody will ask where it went. Without memory it is not told, and goes all the same. */
+static void tell_expired(struct group *group, const struct group_topic *topic, const struct group_offset *offset)
+{
+    struct group_out *out = group->set->out;
+    struct group_expiry *expiry = ot_arena_alloc(out->arena, sizeof *expiry);
+    if (expiry == NULL) return;
+    *expiry = (struct group_expiry){ .next = out->expired, .partition = offset->partition, .offset = offset->offset, .commit_ms = offset->commit_ms };
+    if (group_arena_str(out->arena, group->id, &expiry->group) && group_arena_str(out->arena, topic->name, &expiry->topic)) out->expired = expiry;
+}
+
 /* True: the group is gone. */
 static bool expire_group(struct group *group, uint32_t *budget)
 {
@@ -537,6 +547,7 @@ static bool expire_group(struct group *group, uint32_t *budget)
         for (uint32_t i = topic->count; i > 0 && *budget > 0; i--) {
             if (!expired(set, &topic->offsets[i - 1], base_ms)) continue;
             emit(set, group->id, topic->name, topic->offsets[i - 1].partition, NULL);
+            tell_expired(group, topic, &topic->offsets[i - 1]);
             set->counts.expired_offsets++;
             --*budget;
             if (offset_drop(group, topic, i - 1)) break;

@@ -312,7 +312,7 @@ void group_set_ask(struct group_set *set, const struct group_env *env, struct gr
         [GROUP_ASK_JOIN] = group_classic_ask, [GROUP_ASK_SYNC] = group_classic_ask, [GROUP_ASK_HEARTBEAT] = group_classic_ask, [GROUP_ASK_LEAVE] = group_classic_ask,
         [GROUP_ASK_OFFSET_COMMIT] = group_offsets_ask, [GROUP_ASK_TXN_OFFSET_COMMIT] = group_offsets_ask, [GROUP_ASK_OFFSET_FETCH] = group_offsets_ask,
         [GROUP_ASK_OFFSET_DELETE] = group_offsets_ask, [GROUP_ASK_TOPIC_GONE] = group_offsets_ask,
-        [GROUP_ASK_VIEW] = group_view_ask, [GROUP_ASK_LIST] = group_view_ask, [GROUP_ASK_DELETE] = ask_delete, [GROUP_ASK_EVICT] = ask_evict,
+        [GROUP_ASK_VIEW] = group_view_ask, [GROUP_ASK_LIST] = group_view_ask, [GROUP_ASK_SURVEY] = group_view_ask, [GROUP_ASK_DELETE] = ask_delete, [GROUP_ASK_EVICT] = ask_evict,
         [GROUP_ASK_CONSUMER_HEARTBEAT] = group_consumer_ask, [GROUP_ASK_CONSUMER_VIEW] = group_consumer_ask,
     };
     begin(set, env, out);

@@ -42,7 +42,39 @@ static enum ot_err list(struct group_set *set, struct group_ask *ask)
     return OT_OK;
 }
 
+static bool survey_group(const struct group *group, struct ot_arena *arena, struct group_survey *out)
+{
+    struct group_survey_group *to = &out->groups[out->group_count++];
+    *to = (struct group_survey_group){ .type = group->ops->type, .member_count = group->ops->member_count(group), .first = out->row_count };
+    if (!group_arena_str(arena, group->id, &to->id)) return false;
+    for (uint32_t t = 0; t < group->topic_count && *out->left > 0; t++) {
+        const struct group_topic *topic = &group->topics[t];
+        struct ot_str name;
+        if (!group_arena_str(arena, topic->name, &name)) return false;
+        for (uint32_t i = 0; i < topic->count && *out->left > 0; i++) {
+            if (topic->offsets[i].offset < 0) continue;
+            out->rows[out->row_count++] = (struct group_survey_row){ name, topic->offsets[i].partition, topic->offsets[i].offset };
+            --*out->left;
+        }
+    }
+    to->count = out->row_count - to->first;
+    out->cut |= to->count < group->offset_count;
+    return true;
+}
+
+static enum ot_err survey(struct group_set *set, struct group_ask *ask)
+{
+    struct group_survey *out = ask->response;
+    *out = (struct group_survey){ .left = out->left };
+    out->groups = ot_arena_array(ask->arena, OT_MAX(set->groups.count, 1u), sizeof *out->groups);
+    out->rows = ot_arena_array(ask->arena, (size_t)OT_MAX(OT_MIN(set->counts.offsets, (uint64_t)*out->left), (uint64_t)1), sizeof *out->rows);
+    if (out->groups == NULL || out->rows == NULL) return OT_ERR_UNKNOWN_SERVER_ERROR;
+    for (uint32_t i = 0; i < set->groups.count; i++)
+        if (!survey_group(set->groups.entries[i].value, ask->arena, out)) return OT_ERR_UNKNOWN_SERVER_ERROR;
+    return OT_OK;
+}
+
 void group_view_ask(struct group_set *set, struct group_ask *ask)
 {
-    group_answer(set, ask, ask->kind == GROUP_ASK_LIST ? list(set, ask) : view(set, ask));
+    group_answer(set, ask, ask->kind == GROUP_ASK_LIST ? list(set, ask) : ask->kind == GROUP_ASK_SURVEY ? survey(set, ask) : view(set, ask));
 }

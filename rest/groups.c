@@ -3,6 +3,7 @@
 
 #include "base/wire/consumer_protocol_assignment.h"
 #include "base/wire/consumer_protocol_subscription.h"
+#include "broker/groups_watch.h"
 #include "rest/handlers.h"
 
 #include <stdlib.h>
@@ -229,28 +230,52 @@ void rest_group_members(struct rest_call *call)
 
 /* ---- the timeline */
 
+static void write_expiry(struct rest_json *out, const struct broker_group_expiry *expiry)
+{
+    rest_json_open(out, NULL, '{');
+    rest_json_time(out, "at", expiry->at_ms);
+    rest_json_text(out, "topic", expiry->topic);
+    rest_json_int(out, "partition", expiry->partition);
+    rest_json_big(out, "offset", expiry->offset);
+    rest_json_time(out, "committed_at", expiry->commit_ms);
+    rest_json_close(out, '}');
+}
+
+static void write_event(struct rest_json *out, const struct group_event *event)
+{
+    rest_json_open(out, NULL, '{');
+    rest_json_time(out, "at", event->at_ms);
+    rest_json_text(out, "reason", group_reason_name(event->reason));
+    rest_json_text(out, "member_id", event->member[0] == 0 ? NULL : event->member);
+    rest_json_text(out, "client_id", event->client[0] == 0 ? NULL : event->client);
+    rest_json_text(out, "text", event->text[0] == 0 ? NULL : event->text);
+    rest_json_big_or_null(out, "duration_ms", event->duration_ms);
+    rest_json_big_or_null(out, "generation", event->generation);
+    rest_json_int(out, "members_before", event->members_before);
+    rest_json_int(out, "members_after", event->members_after);
+    rest_json_int(out, "partitions", event->partitions);
+    rest_json_int(out, "partitions_moved", event->partitions_moved);
+    rest_json_close(out, '}');
+}
+
+/* A group that is gone since its last offset expired still tells that. */
 static void timeline_viewed(struct rest_group *job)
 {
     struct rest_json *out = &job->call->out;
-    rest_json_open(out, NULL, '{');
-    rest_json_str(out, "group", job->view.id);
-    rest_json_open(out, "items", '[');
-    for (uint32_t i = job->view.event_count; i > 0; i--) {
-        const struct group_event *event = &job->view.events[i - 1];
-        rest_json_open(out, NULL, '{');
-        rest_json_time(out, "at", event->at_ms);
-        rest_json_text(out, "reason", group_reason_name(event->reason));
-        rest_json_text(out, "member_id", event->member[0] == 0 ? NULL : event->member);
-        rest_json_text(out, "client_id", event->client[0] == 0 ? NULL : event->client);
-        rest_json_text(out, "text", event->text[0] == 0 ? NULL : event->text);
-        rest_json_big_or_null(out, "duration_ms", event->duration_ms);
-        rest_json_big_or_null(out, "generation", event->generation);
-        rest_json_int(out, "members_before", event->members_before);
-        rest_json_int(out, "members_after", event->members_after);
-        rest_json_int(out, "partitions", event->partitions);
-        rest_json_int(out, "partitions_moved", event->partitions_moved);
-        rest_json_close(out, '}');
+    const bool gone = broker_group_error(&job->ask) != OT_OK;
+    struct broker_group_expiry *expiries = ot_arena_array(&job->call->arena, BROKER_GROUP_EXPIRIES, sizeof *expiries);
+    const uint32_t expired = expiries == NULL ? 0 : broker_group_expiries(job->call->broker, rest_param(job->call, 0), &job->call->arena, expiries, BROKER_GROUP_EXPIRIES);
+    if (gone && expired == 0) {
+        rest_problem(job->call, OT_ERR_GROUP_ID_NOT_FOUND, "%s", ot_err_text(OT_ERR_GROUP_ID_NOT_FOUND));
+        return;
     }
+    rest_json_open(out, NULL, '{');
+    rest_json_str(out, "group", rest_param(job->call, 0));
+    rest_json_open(out, "items", '[');
+    for (uint32_t i = gone ? 0 : job->view.event_count; i > 0; i--) write_event(out, &job->view.events[i - 1]);
+    rest_json_close(out, ']');
+    rest_json_open(out, "expired_offsets", '[');
+    for (uint32_t i = 0; i < expired; i++) write_expiry(out, &expiries[i]);
     rest_json_close(out, ']');
     rest_json_close(out, '}');
     rest_reply_json(job->call, 200);
@@ -259,7 +284,9 @@ static void timeline_viewed(struct rest_group *job)
 void rest_group_timeline(struct rest_call *call)
 {
     struct rest_group *job = rest_group_new(call);
-    if (job != NULL) rest_group_ask(job, GROUP_ASK_VIEW, timeline_viewed);
+    if (job == NULL) return;
+    job->absent_is_fine = true;
+    rest_group_ask(job, GROUP_ASK_VIEW, timeline_viewed);
 }
 
 /* ---- the end of a group, or of a member */

@@ -1,7 +1,8 @@
 /* GET /metrics?compat=: the names that widely used Kafka dashboards query, made from what is here. Appended to our own.
  *
- * kafka_exporter   kafka_brokers and kafka_topic_partition_*, from the metadata and the logs
+ * kafka_exporter   kafka_brokers and kafka_topic_partition_*, from the metadata and the logs; kafka_consumergroup_*, from the last look at the groups
  * jmx              kafka_server_*, kafka_controller_*, kafka_network_*, kafka_log_* of the JMX exporter's usual rules, from our own series by the table below */
+#include "broker/groups_watch.h"
 #include "rest/compat.h"
 #include "rest/topic_view.h"
 #include <inttypes.h>
@@ -111,6 +112,60 @@ static void each_topic(struct rest_call *call, const struct broker_view *view)
     }
 }
 
+enum group_fact { GROUP_OFFSET, GROUP_OFFSET_SUM, GROUP_LAG, GROUP_LAG_SUM, GROUP_MEMBERS, GROUP_FACTS };
+static const struct { const char *name, *help; } group_facts[GROUP_FACTS] = {
+    [GROUP_OFFSET] = { "kafka_consumergroup_current_offset", "Current Offset of a ConsumerGroup at Topic/Partition" },
+    [GROUP_OFFSET_SUM] = { "kafka_consumergroup_current_offset_sum", "Current Offset of a ConsumerGroup at Topic for all partitions" },
+    [GROUP_LAG] = { "kafka_consumergroup_lag", "Current Approximate Lag of a ConsumerGroup at Topic/Partition" },
+    [GROUP_LAG_SUM] = { "kafka_consumergroup_lag_sum", "Current Approximate Lag of a ConsumerGroup at Topic for all partitions" },
+    [GROUP_MEMBERS] = { "kafka_consumergroup_members", "Amount of members in a consumer group" },
+};
+
+static void group_line(struct rest_call *call, enum group_fact fact, const char *group, const char *topic, int32_t partition, int64_t value)
+{
+    char index[16];
+    snprintf(index, sizeof(index), "%d", partition);
+    put(&call->out, group_facts[fact].name);
+    label(&call->out, "consumergroup", group, true);
+    if (partition >= 0) label(&call->out, "partition", index, false);
+    if (topic != NULL) label(&call->out, "topic", topic, false);
+    put(&call->out, "}");
+    value_of(&call->out, (double)value);
+}
+
+/* One group: a line for each partition, or for each topic the sum. */
+static void each_group_part(struct rest_call *call, const struct broker_group_lags *lags, const struct broker_group_lags_group *group, enum group_fact fact)
+{
+    const bool sums = fact == GROUP_OFFSET_SUM || fact == GROUP_LAG_SUM, offsets = fact == GROUP_OFFSET || fact == GROUP_OFFSET_SUM;
+    int64_t sum = 0;
+    bool any = false;
+    for (uint32_t i = group->first; i < group->first + group->count; i++) {
+        const struct broker_lag_part *part = &lags->parts[i];
+        const int64_t value = offsets ? part->offset : part->all.records;
+        const bool last = i + 1 == group->first + group->count || part[1].topic.data != part->topic.data;
+        if (!sums && value >= 0) group_line(call, fact, group->id.data, part->topic.data, part->partition, value);
+        sum += OT_MAX(value, 0);
+        any |= value >= 0;
+        if (!last) continue;
+        if (sums && any) group_line(call, fact, group->id.data, part->topic.data, -1, sum);
+        sum = 0;
+        any = false;
+    }
+}
+
+static void each_group(struct rest_call *call, bool openmetrics)
+{
+    const struct broker_group_lags *lags = broker_group_lags_take(call->broker);
+    for (int fact = 0; lags != NULL && fact < GROUP_FACTS; fact++) {
+        head(&call->out, openmetrics, group_facts[fact].name, "gauge", group_facts[fact].help);
+        for (uint32_t g = 0; g < lags->group_count; g++) {
+            if (fact == GROUP_MEMBERS) group_line(call, GROUP_MEMBERS, lags->groups[g].id.data, NULL, -1, lags->groups[g].member_count);
+            else each_group_part(call, lags, &lags->groups[g], (enum group_fact)fact);
+        }
+    }
+    broker_group_lags_give(call->broker, lags);
+}
+
 void rest_compat_kafka_exporter(struct rest_call *call, bool openmetrics)
 {
     struct broker_view_broker broker;
@@ -131,6 +186,7 @@ void rest_compat_kafka_exporter(struct rest_call *call, bool openmetrics)
     }
     broker_view_give(view);
     ot_arena_free(&arena);
+    each_group(call, openmetrics);
 }
 
 /* ---- jmx */

@@ -24,7 +24,7 @@ def billing(run_directory):
     """A broker with a topic of two partitions, ten records each, a second apart, and a group that has read and committed four of each."""
     if harness.EXTERNAL:
         pytest.skip("needs a server of its own")
-    broker = harness.Broker(run_directory / "rest-groups", group_initial_rebalance_delay_ms=100)
+    broker = harness.Broker(run_directory / "rest-groups", group_initial_rebalance_delay_ms=100, metrics_group_lag_interval_ms=100, offsets_retention_check_interval_ms=100)
     try:
         broker.start()
         with broker.connect() as connection:
@@ -130,6 +130,43 @@ def test_lag_counts_what_a_reader_is_given(billing):
     row = lag_at(billing, "paid", 17)
     assert (row["lag"], row["lag_read_committed"], row["lag_ms_read_committed"]) == (1, 0, 0)
     producer.abort_transaction(20)
+
+
+def metric(broker, name, query="", **labels):
+    """The value of one series, None while there is none."""
+    text = harness.http(f"{broker.rest}/metrics{query}")[2].decode()
+    for line in text.splitlines():
+        if line.startswith(name + "{") and all(f'{key}="{value}"' in line for key, value in labels.items()):
+            return float(line.rsplit(" ", 1)[1])
+    return None
+
+
+def test_lag_is_a_metric_of_each_group_and_topic(billing):
+    commit(billing, "watched", 4, 7)
+    harness.until(lambda: metric(billing, "ottla_group_lag_records", group="watched", topic="orders") == 9, 20, "the next look at all groups")
+    assert metric(billing, "ottla_group_lag_seconds", group="watched", topic="orders") > 1
+    theirs = "?compat=kafka_exporter"
+    assert metric(billing, "kafka_consumergroup_lag", theirs, consumergroup="watched", topic="orders", partition=1) == 3
+    assert metric(billing, "kafka_consumergroup_lag_sum", theirs, consumergroup="watched", topic="orders") == 9
+    assert metric(billing, "kafka_consumergroup_current_offset", theirs, consumergroup="watched", topic="orders", partition=0) == 4
+    assert metric(billing, "kafka_consumergroup_current_offset_sum", theirs, consumergroup="watched", topic="orders") == 11
+    assert metric(billing, "kafka_consumergroup_members", theirs, consumergroup="watched") == 0
+    call(billing, "DELETE", "/v1/groups/watched", status=204)
+    harness.until(lambda: metric(billing, "ottla_group_lag_records", group="watched") is None, 20, "the group is gone from the metrics")
+
+
+def test_each_offset_that_expires_is_an_event(billing):
+    """An old client says how long its offsets are to be kept; what becomes of them can be asked when the group is gone with them."""
+    with billing.connect() as connection:
+        answer = connection.ask("OffsetCommit", 2, {"groupId": "short", "generationIdOrMemberEpoch": -1, "memberId": "", "retentionTimeMs": 200, "topics": [
+            {"name": "orders", "partitions": [{"partitionIndex": p, "committedOffset": 3 + p, "committedMetadata": ""} for p in (0, 1)]}]})
+        assert [p["errorCode"] for p in answer["topics"][0]["partitions"]] == [0, 0]
+    harness.until(lambda: harness.http(f"{billing.rest}/v1/groups/short")[0] == 404, 20, "the group is gone")
+    story = call(billing, "GET", "/v1/groups/short/timeline")
+    assert story["items"] == [] and {(e["topic"], e["partition"], e["offset"]) for e in story["expired_offsets"]} == {("orders", 0, 3), ("orders", 1, 4)}
+    assert all(e["at"] > e["committed_at"] for e in story["expired_offsets"])
+    assert billing.log().count("offset_expired group=\"short\" topic=orders") == 2
+    call(billing, "GET", "/v1/groups/nobody/timeline", status=404)
 
 
 def test_lag_of_very_many_batches_says_that_it_is_a_bound(billing):
