@@ -35,6 +35,8 @@ static struct {
         int64_t start_us;
         uint32_t count;
     } repeats[REPEAT_SLOTS];
+    uint64_t recent_end; /* bytes ever put into recent, a ring */
+    char recent[OT_LOG_RECENT_BYTES];
 } house = {.level = OT_LOG_INFO, .loudest = OT_LOG_INFO, .format = OT_LOG_TEXT, .fd = 2, .mutex = PTHREAD_MUTEX_INITIALIZER};
 
 void ot_log_setup(enum ot_log_level level, enum ot_log_format format, int fd)
@@ -285,6 +287,28 @@ static void put_head(struct line *line, int format, int level, const char *subsy
     for (size_t i = 0; i < OT_ARRAY_COUNT(parts); i++) put_text(line, parts[i]);
 }
 
+/* mutex held */
+static void remember(const char *text, size_t bytes)
+{
+    const size_t at = house.recent_end % OT_LOG_RECENT_BYTES, first = OT_MIN(bytes, OT_LOG_RECENT_BYTES - at);
+    memcpy(house.recent + at, text, first);
+    memcpy(house.recent, text + first, bytes - first);
+    house.recent_end += bytes;
+}
+
+size_t ot_log_recent(char *out, size_t cap)
+{
+    pthread_mutex_lock(&house.mutex);
+    const size_t bytes = (size_t)OT_MIN(OT_MIN(house.recent_end, (uint64_t)OT_LOG_RECENT_BYTES), (uint64_t)cap);
+    for (size_t i = 0; i < bytes; i++) out[i] = house.recent[(house.recent_end - bytes + i) % OT_LOG_RECENT_BYTES];
+    const bool cut = bytes < house.recent_end;
+    pthread_mutex_unlock(&house.mutex);
+    const char *line = cut ? memchr(out, '\n', bytes) : NULL;
+    const size_t skip = !cut ? 0 : line == NULL ? bytes : (size_t)(line - out) + 1;
+    memmove(out, out + skip, bytes - skip);
+    return bytes - skip;
+}
+
 static void write_line(int level, const char *subsystem, const char *event, const char *fields, size_t fields_bytes)
 {
     char text[LINE_BYTES * 2];
@@ -304,6 +328,7 @@ static void write_line(int level, const char *subsystem, const char *event, cons
         }
     }
     text[line.bytes++] = '\n';
+    remember(text, line.bytes);
     ssize_t written;
     do written = write(atomic_load(&house.fd), text, line.bytes);
     while (written < 0 && errno == EINTR);

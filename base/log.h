@@ -17,6 +17,9 @@ void ot_log_set_level(const char *subsystem, enum ot_log_level level);          
 bool ot_log_enabled(const char *subsystem, enum ot_log_level level);
 void ot_log(enum ot_log_level level, const char *subsystem, const char *event, const char *format, ...) OT_PRINTF(4, 5);
 void ot_log_flush(void);                                       /* writes the counts of collapsed repeats; before exit */
+/* The last lines as they were written, oldest first, whole ones only: at most RECENT and at most cap bytes; how many. For whoever asks what happened and has no other log. */
+#define OT_LOG_RECENT_BYTES (256u << 10)
+size_t ot_log_recent(char *out, size_t cap);
 bool ot_log_is_journal(int fd);                                /* by JOURNAL_STREAM */
 bool ot_log_level_parse(const char *text, enum ot_log_level *out);
 

@@ -262,6 +262,26 @@ static int teardown(void **state)
     return close(fd);
 }
 
+static void the_last_lines_can_be_asked_for(void **state)
+{
+    (void)state;
+    static char recent[OT_LOG_RECENT_BYTES], small[100];
+    (void)written();
+    ot_log(OT_LOG_INFO, "audit", "first", "n=%d", 1);
+    const char *line = written();
+    size_t bytes = ot_log_recent(recent, sizeof(recent));
+    assert_true(bytes >= strlen(line));
+    assert_memory_equal(recent + bytes - strlen(line), line, strlen(line));
+    for (int i = 0; i < 6000; i++) ot_log(OT_LOG_INFO, "audit", "many", "n=%d filler=%060d", i, i);
+    (void)written();
+    bytes = ot_log_recent(recent, sizeof(recent));
+    assert_in_range(bytes, sizeof(recent) - 200, sizeof(recent));
+    assert_int_equal(strspn(recent, "0123456789-T:.Z"), 24);            /* whole lines alone */
+    assert_memory_equal(recent + bytes - 10, "000005999\n", 10);
+    bytes = ot_log_recent(small, sizeof(small));
+    assert_int_equal(bytes, 0);                                         /* no whole line fits */
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -277,6 +297,7 @@ int main(void)
         TEST(audit_lines_are_never_held_back),
         TEST(under_the_journal_a_line_has_its_priority_and_no_time),
         TEST(lines_of_threads_do_not_mix),
+        TEST(the_last_lines_can_be_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
