@@ -81,6 +81,7 @@
     X(ottla_config_unknown_keys, "ottla.config.unknown.keys", CHOICE, "error", 0, 0, "error|warn", RESTART, NULL, "what an unknown key does") \
     X(ottla_log_format, "ottla.log.format", CHOICE, "text", 0, 0, "text|json", RESTART, NULL, "form of log lines") \
     X(ottla_log_level, "ottla.log.level", CHOICE, "info", 0, 0, "error|warn|info|debug|trace", PER_BROKER, NULL, "least level that is logged") \
+    X(ottla_slow_request_ms, "ottla.slow.request.ms", LONG, "500", -1, INT64_MAX / 1000, NULL, CLUSTER_WIDE, NULL, "requests that took longer are kept for GET /v1/diagnostics/slow-requests; -1 = none") \
     X(ottla_memory_bytes, "ottla.memory.bytes", LONG, "0", 0, INT64_MAX, NULL, RESTART, NULL, "memory budget; 0 = from the cgroup or the machine") \
     X(ottla_decode_bytes_max, "ottla.decode.bytes.max", LONG, "0", 0, INT64_MAX, NULL, RESTART, NULL, "cap of decoding windows; 0 = from the budget") \
     X(ottla_open_files_max, "ottla.open.files.max", INT, "0", 0, INT32_MAX, NULL, RESTART, NULL, "segment files kept open; 0 = half the limit of the process") \

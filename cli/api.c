@@ -58,11 +58,12 @@ static void put_quoted(FILE *to, const char *text)
     fputc('\'', to);
 }
 
-static void put_curl(const struct cli_api *api, FILE *to, const char *method, const char *target, const char *body)
+static void put_curl(const struct cli_api *api, FILE *to, const char *method, const char *target, const char *body, bool file)
 {
     char url[CLI_HOST_BYTES + 64];
     const struct cli_http_address *address = &api->address;
     fputs("curl -sS", to);
+    if (file) fputs(" -OJ", to);
     if (strcmp(method, "GET") != 0) fprintf(to, " -X %s", method);
     if (address->port == 0) {
         fputs(" --unix-socket ", to);
@@ -163,8 +164,8 @@ int cli_api_call(struct cli_api *api, const char *method, const char *target, co
     *body_out = NULL;
     if (text_out != NULL) *text_out = NULL;
     if (body != NULL && text == NULL) return cli_fail(CLI_USAGE, NULL, "not UTF-8, or out of memory");
-    if (api->verbose && !api->only_curl) put_curl(api, stderr, method, target, text);
-    if (api->only_curl) put_curl(api, stdout, method, target, text);
+    if (api->verbose && !api->only_curl) put_curl(api, stderr, method, target, text, false);
+    if (api->only_curl) put_curl(api, stdout, method, target, text, false);
     if (api->only_curl) {
         free(text);
         return CLI_DONE;
@@ -186,6 +187,31 @@ int cli_api_call(struct cli_api *api, const char *method, const char *target, co
     if (code >= 0) {
         json_decref(*body_out);
         *body_out = NULL;
+    }
+    cli_http_reply_free(&reply);
+    return code;
+}
+
+int cli_api_bytes(struct cli_api *api, const char *target, char **data_out, size_t *bytes_out)
+{
+    struct cli_http_reply reply;
+    char why[CLI_WHY_BYTES] = "";
+    bool sent;
+    *data_out = NULL;
+    *bytes_out = 0;
+    if (api->verbose || api->only_curl) put_curl(api, api->only_curl ? stdout : stderr, "GET", target, NULL, true);
+    if (api->only_curl) return -1;
+    const enum ot_err err = cli_http_ask(&api->address, "GET", target, NULL, cli_deadline_us(api->timeout_ms), &reply, &sent, why);
+    if (err != OT_OK) return tell_failure(err, sent, "GET", why);
+    int code = -1;
+    if (reply.status >= 300) {
+        json_t *problem = reply.body_bytes > 0 ? json_loadb(reply.body, reply.body_bytes, JSON_ALLOW_NUL, NULL) : NULL;
+        code = tell_problem(&reply, problem, NULL);
+        json_decref(problem);
+    } else {
+        *data_out = reply.body;
+        *bytes_out = reply.body_bytes;
+        reply.body = NULL;
     }
     cli_http_reply_free(&reply);
     return code;

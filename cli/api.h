@@ -21,6 +21,8 @@ int cli_api_open(const struct cli_args *args, struct cli_api *out);
 /* One call. -1: *body_out is its JSON (NULL when the answer had none, or with --curl) and must be json_decref'ed; *text_out, when not NULL, gets the body as
  * it came, to be freed. Else the exit code: the problem has been told, with hint as the `try:` line when the answer brings none. */
 int cli_api_call(struct cli_api *api, const char *method, const char *target, const json_t *body, const char *hint, json_t **body_out, char **text_out);
+/* A GET whose answer is a file. -1: *data_out is to be freed (NULL with --curl). */
+int cli_api_bytes(struct cli_api *api, const char *target, char **data_out, size_t *bytes_out);
 /* All pages of a list: target has no page_token yet. *text_out: the first body when there is only one page, else one body of the same shape. */
 int cli_api_list(struct cli_api *api, const char *target, const char *hint, json_t **items_out, char **text_out);
 

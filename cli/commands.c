@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/config.h"
 #include "cli/consume.h"
+#include "cli/diagnostics.h"
 #include "cli/doctor.h"
 #include "cli/group.h"
 #include "cli/job.h"
@@ -102,6 +103,13 @@ const struct cli_command cli_commands[] = {
         cli_log_adopt_flags, cli_log_adopt_run, NULL },
     { "doctor", NULL, NULL, "what is or will be in the way: disk, limits, kernel, clock, ports, configuration, health", "  ottla doctor\n  ottla doctor --local --config /etc/ottla/server.properties --problems",
         cli_doctor_flags, cli_doctor_run, cli_api_flags },
+    { "diagnostics", "bundle", NULL, "one file with all that a helper would ask for: answers of the API, the last log lines, stacks, no secrets",
+        "  ottla diagnostics bundle\n  ottla diagnostics bundle --file - | tar tz", cli_diagnostics_bundle_flags, cli_diagnostics_bundle_run, cli_api_flags },
+    { "diagnostics", "slow", NULL, "requests that took long, and where their time went", "  ottla diagnostics slow\n  ottla diagnostics slow --door kafka --longer-than-ms 2000", cli_diagnostics_slow_flags,
+        cli_diagnostics_slow_run, cli_api_flags },
+    { "diagnostics", "memory", NULL, "the memory budget of a broker by pool", "  ottla diagnostics memory --watch", cli_watch_flags, cli_diagnostics_memory_run, cli_api_flags },
+    { "diagnostics", "threads", NULL, "its threads, what they used, and where they are", "  ottla diagnostics threads\n  ottla diagnostics threads --stacks", cli_diagnostics_threads_flags,
+        cli_diagnostics_threads_run, cli_api_flags },
     { "completion", NULL, "<bash|zsh|fish>", "words for the shell to complete", "  ottla completion bash > /etc/bash_completion.d/ottla\n  ottla completion fish > ~/.config/fish/completions/ottla.fish",
         cli_completion_flags, cli_completion_run },
     { "man", NULL, "[noun]", "this, or the commands of one noun, as a man page", "  ottla man | man -l -\n  ottla man topic > ottla-topic.1", cli_man_flags, cli_man_run },

@@ -135,13 +135,15 @@ static void list_connections(void *arg, void (*each)(void *each_arg, const struc
 static bool close_connection(void *arg, uint64_t id) { return ot_net_kick(rpc_kafka_server_net(arg), id, "closed by an operator"); }
 
 enum ot_err cli_rest_start(struct cli_rest_door *door, struct broker *broker, struct rpc_kafka_server *kafka, struct ot_mem_budget *budget, struct ot_metrics *metrics,
-    char *text_out, size_t text_bytes)
+    struct broker_slow *slow, char *text_out, size_t text_bytes)
 {
     struct rest_setup setup = {
         .listeners = door->listeners,
         .listener_count = door->listener_count,
         .metrics = metrics,
         .body_pool = ot_mem_pool_buffers(&budget->pools[OT_MEM_rest]),
+        .budget = budget,
+        .slow = slow,
         .version = OTTLA_VERSION,
         .commit = OTTLA_COMMIT,
         .apis = door->apis,

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/os.h"
+#include "base/threads.h"
 #include "base/util.h"
 #include "broker/broker.h"
 #include "broker/loggers.h"
@@ -51,6 +52,7 @@ struct house {
     struct cli_grpc_door grpc;
     struct rpc_kafka_listener doors[CLI_LISTENERS_MAX];
     struct ot_metrics *metrics;
+    struct broker_slow slow;               /* requests that took long, of every door */
     const char *log_level;                 /* as applied last */
     struct ot_net_address kafka_addresses[CLI_LISTENERS_MAX], advertised[CLI_LISTENERS_MAX];
     struct broker_listener listeners[CLI_LISTENERS_MAX + 1];     /* Kafka's, and where gRPC calls are taken */
@@ -176,6 +178,7 @@ static enum ot_err start_doors(struct house *house)
         .io = ot_io_real(),
         .io_exec = ot_exec_pool_exec(house->io_pool),
         .metrics = house->metrics,
+        .slow = &house->slow,
     };
     if (kafka.request_pool == NULL || kafka.response_pool == NULL) return OT_ERR_NO_MEMORY;
     return rpc_kafka_server_start(house->broker, &kafka, &house->kafka);
@@ -265,6 +268,7 @@ static void take_down(struct house *house)
     ot_exec_thread_stop(house->background);
     ot_metrics_free(house->metrics);
     ot_mem_budget_free(&house->budget);
+    broker_slow_free(&house->slow);
     broker_config_store_free(house->config);
 }
 
@@ -295,6 +299,7 @@ static int run(struct house *house)
     sigaddset(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);            /* before threads: they inherit it */
     ot_guard_install();
+    ot_threads_install();
     raise_limits();
     int code = read_listeners(house, config);
     if (code < 0) code = cli_grpc_read(&house->grpc, config);
@@ -313,7 +318,7 @@ static int run(struct house *house)
     if (err == OT_OK) err = start_broker(house);
     if (err == OT_OK) err = start_doors(house);
     if (err == OT_OK) err = cli_grpc_start(&house->grpc, house->broker);
-    if (err == OT_OK) err = cli_rest_start(&house->rest, house->broker, house->kafka, &house->budget, house->metrics, why, sizeof(why));
+    if (err == OT_OK) err = cli_rest_start(&house->rest, house->broker, house->kafka, &house->budget, house->metrics, &house->slow, why, sizeof(why));
     if (err == OT_ERR_LOCKED)
         return cli_fail(CLI_CONFLICT, "ottla server --data OTHER-DIRECTORY, or stop the other one", "the server did not start: another server uses the data in %s", config->log_dirs);
     if (err != OT_OK) return cli_fail(CLI_FAILED, NULL, "the server did not start: %s", why[0] != 0 ? why : ot_err_text(err));
@@ -336,6 +341,7 @@ static int check(struct house *house)
 int cli_server_run(const struct cli_args *args)
 {
     struct house house = { .started_us = ot_clock_boot_us() };
+    broker_slow_init(&house.slow);
     if (broker_config_store_new(&house.config) != OT_OK) return cli_fail(CLI_FAILED, NULL, "out of memory");
     int code = cli_server_config(args, house.config);
     if (code < 0 && cli_flag_given(args, "print-config")) code = cli_server_print_config(house.config);

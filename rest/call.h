@@ -48,7 +48,8 @@ struct rest_call {
     enum rest_body body_kind;
     struct ot_buf *body;                       /* NULL: none */
     size_t discarded_bytes;                    /* of a body that is too large */
-    int64_t started_us;
+    int64_t started_us, begun_us;              /* its first header was read; its handler began */
+    int64_t granted_us;                        /* how long the client said that it may wait; does not make it slow */
     bool pretty, no_rates;
     enum rest_format format;
     int64_t timeout_ms;
@@ -67,6 +68,7 @@ struct rest_call {
     void *state;                               /* of the handler */
     struct rest_once *once;                    /* the answer is kept under its Idempotency-Key */
     struct rest_stream *stream;                /* the answer is a stream */
+    void (*inner_done)(struct rest_call *call); void *inner_arg;       /* asked by a handler, not by a client: inner.c */
 };
 
 /* ---- reading ---- */

@@ -279,6 +279,7 @@ void rest_records_fetch(struct rest_call *call)
     job->limit = rest_query_int(call, "limit", 1, LIMIT_MAX, LIMIT);
     job->max_bytes = rest_query_int(call, "max_bytes", 1, BYTES_MAX, BYTES);
     job->max_wait_ms = rest_query_int(call, "max_wait_ms", 0, WAIT_MAX_MS, 0);
+    call->granted_us = job->max_wait_ms * 1000;
     job->last = rest_query_int(call, "last", 1, LIMIT_MAX, -1);
     job->offset = asked_offset(job);
     const int64_t timestamp_ms = rest_query_time(call, "timestamp", -1);

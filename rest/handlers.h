@@ -37,6 +37,8 @@ rest_handler rest_produce_topic, rest_produce_partition;
 rest_handler rest_records_fetch, rest_record_get, rest_record_value, rest_record_key;
 /* jobs.c */
 rest_handler rest_jobs_list, rest_job_get, rest_job_cancel, rest_verify_start;
+/* diagnostics.c, bundle.c */
+rest_handler rest_slow_requests, rest_memory, rest_threads, rest_bundle;
 /* browse.c, tail.c */
 rest_handler rest_browse, rest_tail;
 /* metrics.c, metrics_json.c */

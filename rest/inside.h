@@ -64,6 +64,7 @@ struct rest_server {
     struct ot_map topic_rates; uint32_t ticks;
     struct ot_task beat, beat_back;            /* through the I/O pool and back: is it alive? */
     int64_t beat_us;                           /* posted; 0: none is under way */
+    bool bundling;                             /* a bundle of diagnostics is being made; on exec */
 };
 
 /* One more, one less thing that stop waits for. Any thread. */
@@ -74,6 +75,13 @@ void rest_server_let_go(struct rest_server *server);
 bool rest_admit(struct rest_call *call, const char *method);
 /* reply.c: hand the finished answer to the connection (on libmicrohttpd's thread); MHD_YES or MHD_NO as an int. */
 int rest_queue(struct rest_call *call);
+
+/* server.c, on exec: find what was asked for and do it */
+void rest_work(struct rest_call *call);
+/* inner.c, on exec: what a GET of target would answer, with the principal of `as`. done runs later on exec: inner->status, content_type and out are the answer; then it calls
+ * rest_inner_free. False: no memory, or nothing is served there. */
+OT_MUST_CHECK bool rest_inner_get(struct rest_call *as, const char *target, void (*done)(struct rest_call *inner), void *arg);
+void rest_inner_free(struct rest_call *inner);
 
 /* sampler.c */
 void rest_sampler_start(struct rest_server *server);       /* on exec */

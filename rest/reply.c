@@ -41,6 +41,10 @@ static void answered(struct rest_call *call, int status, const char *content_typ
     if (call->prev != NULL) call->prev->next = call->next;
     else server->first = call->next;
     if (call->next != NULL) call->next->prev = call->prev;
+    if (call->inner_done != NULL) {
+        ot_exec_post(server->exec, &call->task);
+        return;
+    }
     if (call->route != NULL && (call->route->flags & REST_WRITE) != 0) rest_audit(call);
     rest_once_answered(call);
     atomic_store(&call->stage, REST_ANSWERED);
@@ -231,17 +235,34 @@ void rest_audit(const struct rest_call *call)
 
 /* ---- onto the wire */
 
+/* What took longer than it had to; streams live as long as their clients like. */
+static void look_for_slow(const struct rest_call *call, const char *operation, int64_t took_us)
+{
+    const int64_t threshold_ms = broker_config(call->server->broker)->ottla_slow_request_ms;
+    if (call->stream != NULL || !broker_slow_is(threshold_ms, took_us - call->granted_us)) return;
+    const int64_t queued_us = call->begun_us == 0 ? took_us : call->begun_us - call->started_us;
+    struct broker_slow_request note = { .door = "rest", .version = -1, .queued_us = queued_us, .waited_us = took_us - queued_us, .answer_bytes = call->out.bytes,
+        .request_bytes = call->body == NULL ? 0 : call->body->bytes };
+    snprintf(note.result, sizeof(note.result), "%d", call->status);
+    snprintf(note.operation, sizeof(note.operation), "%s", operation);
+    snprintf(note.address, sizeof(note.address), "%.47s", call->peer);
+    snprintf(note.request_id, sizeof(note.request_id), "%s", call->request_id);
+    broker_slow_note(call->server->setup.slow, &note);
+}
+
 static void count(struct rest_call *call)
 {
     struct ot_metrics *metrics = call->server->setup.metrics;
+    const char *operation = call->route == NULL ? "none" : call->route->operation;
+    const int64_t took_us = ot_clock_boot_us() - call->started_us;
+    look_for_slow(call, operation, took_us);
     if (metrics == NULL) return;
     char status[8];
-    const char *operation = call->route == NULL ? "none" : call->route->operation;
     snprintf(status, sizeof(status), "%d", call->status);
     struct ot_series *total = ot_series_get(metrics, OT_METRIC_rest_requests_total, (const char *const[]){ operation, status });
     struct ot_series *duration = ot_series_get(metrics, OT_METRIC_rest_request_duration_seconds, (const char *const[]){ operation });
     ot_series_add(total, 1);
-    ot_series_observe_us(duration, ot_clock_boot_us() - call->started_us);
+    ot_series_observe_us(duration, took_us);
     ot_series_release(metrics, total);
     ot_series_release(metrics, duration);
 }

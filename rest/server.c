@@ -190,10 +190,10 @@ static void wait_for_metadata(struct rest_call *call)
     }
 }
 
-static void work(struct ot_task *task)
+void rest_work(struct rest_call *call)
 {
-    struct rest_call *call = OT_CONTAINER(task, struct rest_call, task);
     struct rest_server *server = call->server;
+    call->begun_us = ot_clock_boot_us();
     call->next = server->first;
     if (server->first != NULL) server->first->prev = call;
     server->first = call;
@@ -201,6 +201,8 @@ static void work(struct ot_task *task)
     if ((call->route->flags & REST_META) != 0) wait_for_metadata(call);
     else begin(call);
 }
+
+static void work(struct ot_task *task) { rest_work(OT_CONTAINER(task, struct rest_call, task)); }
 
 static enum MHD_Result hand_over(struct rest_call *call)
 {

@@ -5,9 +5,10 @@
 #ifndef OT_REST_SERVER_H
 #define OT_REST_SERVER_H
 
-#include "base/buf.h"
+#include "base/mem.h"
 #include "base/metrics.h"
 #include "base/net/address.h"
+#include "broker/slow.h"
 
 struct broker;
 struct rest_server;
@@ -28,6 +29,8 @@ struct rest_api_row { int16_t key, min_version, max_version; const char *name; }
 struct rest_setup {
     const struct rest_listener *listeners; uint32_t listener_count;
     struct ot_metrics *metrics;                /* read by /metrics and /v1/metrics, fed with rest_*; NULL: none */
+    const struct ot_mem_budget *budget;        /* told by /v1/diagnostics/memory; outlives the server; NULL: none */
+    struct broker_slow *slow;                  /* what was slow, of every door; outlives the server; NULL: none */
     struct ot_pool *body_pool;                 /* request bodies and what is read for a fetch: the budget's pool "rest" */
     const char *version, *commit;              /* of the build; commit may be NULL */
     const struct rest_api_row *apis; uint32_t api_count;       /* outlive the server */

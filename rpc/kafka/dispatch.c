@@ -76,6 +76,7 @@ static void request_unlink(struct rpc_request *request)
 static void request_end(struct rpc_request *request, bool answer)
 {
     struct ot_reply *reply = request->reply;
+    if (request->loop->handling == request) request->loop->handling = NULL;
     if (answer) rpc_metrics_answered(request);
     request_unlink(request);
     request_give(request);
@@ -212,6 +213,10 @@ enum ot_request_fate rpc_dispatch(struct ot_conn *conn, struct ot_reply *reply)
     request->charged_bytes = request->arena.used_bytes;
     loop->charged_bytes += request->charged_bytes;
     request_link(request);
+    request->begun_us = ot_exec_now_us(ot_conn_exec(conn));
+    loop->handling = request;
     row->handle(request, body);
+    if (loop->handling == request) request->parked_us = ot_exec_now_us(ot_conn_exec(conn));
+    loop->handling = NULL;
     return OT_REQUEST_TAKEN;
 }

@@ -136,9 +136,11 @@ void rpc_metrics_init(struct rpc_kafka_server *server)
 void rpc_metrics_answered(struct rpc_request *request)
 {
     struct rpc_kafka_server *server = request->server;
+    const int64_t now_us = ot_exec_now_us(ot_conn_exec(request->conn));
+    rpc_slow_look(request, now_us);
     if (server->metrics == NULL) return;
     const struct rpc_series *mine = &server->series[request->row - rpc_apis];
-    ot_series_observe_us(mine->duration, ot_exec_now_us(ot_conn_exec(request->conn)) - request->reply->received_us);
+    ot_series_observe_us(mine->duration, now_us - request->reply->received_us);
     ot_series_add(mine->bytes, request->reply->bytes);
     if (request->error == OT_OK) {
         ot_series_add(mine->ok, 1);

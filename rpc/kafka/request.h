@@ -61,6 +61,7 @@ struct rpc_request {
     void *own;                             /* of the handler, in the arena */
     enum ot_err error;                     /* top error, for the counters */
     size_t charged_bytes;
+    int64_t begun_us, parked_us;           /* its handler began; it returned and the answer was not there: 0 until then */
     union {
         struct broker_call any;
         struct broker_produce produce;
@@ -86,7 +87,7 @@ static inline struct rpc_request *rpc_request_of(struct broker_call *call) { ret
 #define RPC_ARENA_MAX_BYTES (64u << 20)
 #define RPC_ANSWER_ARENA_BYTES (256u << 20)    /* for answers made in one turn from the cluster's state (Metadata of everything), not from what the client sent */
 
-struct rpc_loop { struct rpc_request *free; uint32_t free_count; size_t charged_bytes; };
+struct rpc_loop { struct rpc_request *free, *handling /* its handler runs, and it is not answered yet */; uint32_t free_count; size_t charged_bytes; };
 #define RPC_LOOP_ARENA_MAX_BYTES (128u << 20)  /* of all requests in work on a loop; above it no further one is begun */
 #define RPC_LOOP_KEPT 256u
 
@@ -97,6 +98,7 @@ struct rpc_kafka_server {
     struct ot_net *net;
     struct ot_pool *response_pool;
     struct ot_metrics *metrics;
+    struct broker_slow *slow;
     struct rpc_listener *listeners;
     uint32_t listener_count;
     struct rpc_loop *loops;
@@ -148,6 +150,8 @@ void rpc_refused(struct rpc_kafka_server *server, struct ot_conn *conn, const st
 void rpc_undecodable(struct rpc_kafka_server *server, struct ot_conn *conn, const struct ot_wire_request_header *header, const struct ot_wire_error *error);
 void rpc_metrics_init(struct rpc_kafka_server *server);
 void rpc_metrics_answered(struct rpc_request *request);
+/* slow.c: its answer is there, now_us; kept when it took longer than ottla.slow.request.ms. */
+void rpc_slow_look(struct rpc_request *request, int64_t now_us);
 
 /* name.c; broker/groups.h for those of groups */
 #define RPC_HANDLER(name) void rpc_handle_##name(struct rpc_request *request, const void *body)

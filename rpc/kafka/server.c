@@ -131,6 +131,7 @@ enum ot_err rpc_kafka_server_start(struct broker *broker, const struct rpc_kafka
     server->broker = broker;
     server->response_pool = setup->response_pool;
     server->metrics = setup->metrics;
+    server->slow = setup->slow;
     atomic_store(&server->connections_max, config->max_connections);
     atomic_store(&server->connections_per_ip_max, config->max_connections_per_ip);
     pthread_mutex_init(&server->refused_mutex, NULL);

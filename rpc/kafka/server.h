@@ -6,6 +6,7 @@
 #include "base/metrics.h"
 #include "base/net/net.h"
 #include "broker/broker.h"
+#include "broker/slow.h"
 
 struct rpc_kafka_server;
 
@@ -25,6 +26,7 @@ struct rpc_kafka_setup {
     struct ot_io *io;                      /* probes and reads cold ranges */
     struct ot_exec *io_exec;
     struct ot_metrics *metrics;            /* may be NULL */
+    struct broker_slow *slow;              /* takes what was slow; outlives the server; may be NULL */
 };
 
 /* Starts the reactors and accepts from here on. Sizes and limits come from broker_config. NO_MEMORY, IO; the listeners' sockets are closed then. */

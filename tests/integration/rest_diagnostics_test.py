@@ -1,0 +1,113 @@
+"""REST and the command line: what is inside of a broker. Slow requests, memory, threads, and the bundle of all of it."""
+import io
+import json
+import tarfile
+import time
+
+import pytest
+
+from cli_test import ottla
+from rest_test import Rest, made, rest  # noqa: F401 (fixtures)
+
+
+def slow(rest, **query):
+    return rest.get("/v1/diagnostics/slow-requests", **query)
+
+
+def test_what_took_long_is_told_with_where_its_time_went(own_broker, name):
+    broker = own_broker(ottla_slow_request_ms=0)
+    rest = Rest(broker)
+    rest.create(name)
+    with broker.connect() as c:
+        c.ask("Metadata", 12, {"topics": None, "allowAutoTopicCreation": False, "includeTopicAuthorizedOperations": False})
+    told = slow(rest, limit=1000)
+    assert told["threshold_ms"] == 0
+    create = next(one for one in told["items"] if one["operation"] == "createTopic")
+    assert create["door"] == "rest" and create["result"] == "201" and create["address"] == "127.0.0.1" and create["request_id"]
+    metadata = next(one for one in told["items"] if one["operation"] == "Metadata")
+    assert metadata["door"] == "kafka" and metadata["version"] == 12 and metadata["result"] == "NONE" and metadata["request_bytes"] > 0 and metadata["answer_bytes"] > 0
+    for one in told["items"]:
+        assert one["duration_ms"] == pytest.approx(one["queued_ms"] + one["handled_ms"] + one["waited_ms"], abs=0.01), one
+    ids = [one["id"] for one in told["items"]]
+    assert ids == sorted(ids, reverse=True)
+    assert {one["door"] for one in slow(rest, door="kafka")["items"]} == {"kafka"}
+    assert slow(rest, longer_than_ms=3600000)["items"] == []
+    first = slow(rest, door="kafka", limit=1)
+    if first["next_page_token"]:
+        assert slow(rest, door="kafka", limit=1, page_token=first["next_page_token"])["items"][0]["id"] < first["items"][0]["id"]
+    rows = ottla(broker, "diagnostics", "slow", "--door", "kafka").lines
+    assert rows[0].split()[:3] == ["AT", "DOOR", "OPERATION"] and any("Metadata" in row for row in rows)
+
+
+def test_a_long_poll_that_was_asked_for_is_not_slow(own_broker, name):
+    broker = own_broker(ottla_slow_request_ms=200)
+    rest = Rest(broker)
+    rest.create(name)
+    assert rest.get(f"/v1/topics/{name}/partitions/0/records", offset="latest", max_wait_ms=600)["records"] == []
+    with broker.connect() as c:
+        c.ask("Fetch", 11, {"replicaId": -1, "maxWaitMs": 600, "minBytes": 1, "maxBytes": 1000, "isolationLevel": 0, "sessionId": 0, "sessionEpoch": -1,
+                            "topics": [{"topic": name, "partitions": [{"partition": 0, "currentLeaderEpoch": -1, "fetchOffset": 0, "logStartOffset": -1, "partitionMaxBytes": 1000}]}],
+                            "forgottenTopicsData": [], "rackId": ""})
+    assert not [one for one in slow(rest)["items"] if one["operation"] in ("Fetch", "fetchRecords")]
+
+
+def test_the_threshold_changes_while_it_runs(rest):
+    assert slow(rest)["threshold_ms"] == 500
+    rest.ask("PATCH", "/v1/cluster/config", {"ottla.slow.request.ms": "-1"})
+    assert slow(rest)["threshold_ms"] is None
+    rest.ask("PATCH", "/v1/cluster/config", {"ottla.slow.request.ms": None})
+
+
+def test_memory_is_told_by_pool(rest, broker):
+    told = rest.get("/v1/diagnostics/memory")
+    names = [pool["name"] for pool in told["pools"]]
+    assert {"requests", "responses", "groups", "metadata", "rest"} <= set(names) and len(names) == len(set(names))
+    assert all(0 <= pool["used_bytes"] <= pool["cap_bytes"] for pool in told["pools"])
+    assert sum(pool["cap_bytes"] for pool in told["pools"]) <= told["limit_bytes"] and told["limit_from"]
+    assert told["process"]["resident_bytes"] > told["allocator"]["used_bytes"] / 4 > 0
+    assert [line.split()[0] for line in ottla(broker, "diagnostics", "memory").lines] == ["NAME"] + names
+
+
+def test_threads_say_where_they_are(rest, broker):
+    told = rest.get("/v1/diagnostics/threads", limit=1000)
+    assert {"io-0", "coordinator", "rest"} <= {one["name"] for one in told["items"]} and "stack" not in told["items"][0]
+    stacks = {one["name"]: one["stack"] for one in rest.get("/v1/diagnostics/threads", limit=1000, stacks="true")["items"]}
+    assert any(frame.startswith("rest_threads+") for frame in stacks["rest"]), stacks["rest"]
+    assert all(stacks.values()), [name for name, stack in stacks.items() if not stack]
+    out = ottla(broker, "diagnostics", "threads", "--stacks").out.decode()
+    assert "\ncoordinator (" in out and "rest_threads+" in out
+
+
+def test_stacks_may_be_asked_for_under_load(own_broker, name):
+    """Every thread is interrupted again and again: no request fails for it."""
+    broker = own_broker()
+    rest = Rest(broker)
+    rest.create(name, 3)
+    ended = time.monotonic() + 2
+    while time.monotonic() < ended:
+        assert rest.get("/v1/diagnostics/threads", limit=1000, stacks="true")["items"]
+        ottla(broker, "produce", name, data="".join(f"{i}\n" for i in range(2000)))
+    assert len(ottla(broker, "consume", name, "--from", "earliest", "--until", "end").lines) % 2000 == 0
+
+
+def test_the_bundle_holds_it_all_and_no_secret(own_broker, name, tmp_path):
+    broker = own_broker(ssl_key_password="a-secret-of-the-house")
+    rest = Rest(broker)
+    rest.create(name)
+    rest.produce(name, {"value": {"string": "words that are nobody's business"}})
+    answer = rest.ask("GET", "/v1/diagnostics/bundle")
+    assert answer.headers["Content-Type"] == "application/gzip" and answer.headers["Content-Disposition"].startswith('attachment; filename="ottla-diagnostics-1-')
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as tar:
+        files = {member.name.split("/", 1)[1]: tar.extractfile(member).read() for member in tar.getmembers()}
+        assert all(member.isfile() and member.mode == 0o644 for member in tar.getmembers())
+    assert {"README.txt", "log.txt", "metrics.txt", "threads.json", "system/status.txt", "config-broker.json", "slow-requests.json", "memory.json"} <= set(files)
+    for path, data in files.items():
+        assert b"a-secret-of-the-house" not in data and b"nobody's business" not in data, path
+        if path.endswith(".json"):
+            assert "error" not in json.loads(data), (path, data)
+    assert name in {one["topic"] for one in json.loads(files["topics.json"])["items"]}
+    assert b" server ready " in files["log.txt"] and b"ottla_build_info{" in files["metrics.txt"]
+    ottla(broker, "diagnostics", "bundle", "--file", tmp_path / "b.tar.gz")
+    assert (tmp_path / "b.tar.gz").stat().st_mode & 0o777 == 0o600 and tarfile.open(tmp_path / "b.tar.gz").getmembers()
+    assert "is there already" in ottla(broker, "diagnostics", "bundle", "--file", tmp_path / "b.tar.gz", status=4).err
+    assert tarfile.open(fileobj=io.BytesIO(ottla(broker, "diagnostics", "bundle", "--file", "-").out)).getmembers()
