@@ -40,6 +40,9 @@ struct ot_io_ops {
     void (*drop_cache)(struct ot_io *io, int fd, uint64_t pos, uint64_t bytes);    /* advice */
     void (*will_need)(struct ot_io *io, int fd, uint64_t pos, uint64_t bytes);     /* advice */
     enum ot_err (*lock)(struct ot_io *io, const char *path, int *fd_out);          /* LOCKED when another process holds it */
+    /* All that anybody wrote so far to the file system that holds path is on disk, contents and names. NOT_FOUND: kernel or file system have no such call that tells of a
+     * write that failed. IO: one did, of whichever file, and this says nothing of the others: what counts is to be synced by itself. */
+    enum ot_err (*sync_all)(struct ot_io *io, const char *path);
 };
 struct ot_io { const struct ot_io_ops *ops; };
 

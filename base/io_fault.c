@@ -110,6 +110,7 @@ static enum ot_err fault_lock(struct ot_io *io, const char *path, int *fd_out)
     }
 PASS(fdatasync, FDATASYNC, (struct ot_io * io, int fd), (io, fd))
 PASS(sync_dir, SYNC_DIR, (struct ot_io * io, const char *path), (io, path))
+PASS(sync_all, SYNC_ALL, (struct ot_io * io, const char *path), (io, path))
 PASS(truncate, TRUNCATE, (struct ot_io * io, int fd, uint64_t bytes), (io, fd, bytes))
 PASS(preallocate, PREALLOCATE, (struct ot_io * io, int fd, uint64_t pos, uint64_t bytes, bool keep_size),
     (io, fd, pos, bytes, keep_size))
@@ -164,6 +165,7 @@ static const struct ot_io_ops fault_ops = {
     .drop_cache = fault_drop_cache,
     .will_need = fault_will_need,
     .lock = fault_lock,
+    .sync_all = fault_sync_all,
 };
 
 void ot_io_fault_init(struct ot_io_fault *fault, struct ot_io *under)
@@ -187,6 +189,6 @@ void ot_io_fault_at(struct ot_io_fault *fault, enum ot_io_call call, uint64_t at
 const char *ot_io_call_name(enum ot_io_call call)
 {
     static const char *const names[OT_IO_CALL_COUNT] = {"any", "open", "pwritev", "pread", "fdatasync", "sync_dir", "truncate",
-        "preallocate", "fstat", "stat", "rename", "unlink", "mkdir", "rmdir", "list", "space", "map", "lock"};
+        "preallocate", "fstat", "stat", "rename", "unlink", "mkdir", "rmdir", "list", "space", "map", "lock", "sync_all"};
     return (unsigned)call < OT_IO_CALL_COUNT ? names[call] : "?";
 }

@@ -230,7 +230,7 @@ static inline void memory_io_init(struct memory_io *memory)
 {
     static const struct ot_io_ops ops = { memory_open, memory_close, memory_pwritev, memory_pread, memory_sync, memory_sync_dir, memory_truncate,
         memory_preallocate, memory_fstat, memory_stat, memory_rename, memory_unlink, memory_mkdir, memory_rmdir, memory_list, memory_space, memory_map,
-        memory_unmap, memory_is_cached, memory_advice, memory_advice, memory_lock };
+        memory_unmap, memory_is_cached, memory_advice, memory_advice, memory_lock, memory_sync_dir };
     memset(memory, 0, sizeof *memory);
     memory->io.ops = &ops;
 }

@@ -173,6 +173,7 @@ static enum ot_err call(enum ot_io_call kind, int fd)
     case OT_IO_CALL_SPACE: return io->ops->space(io, dir, &space);
     case OT_IO_CALL_MAP: err = io->ops->map(io, fd, 1, false, &map); break;
     case OT_IO_CALL_LOCK: err = io->ops->lock(io, path, &other); break;
+    case OT_IO_CALL_SYNC_ALL: err = io->ops->sync_all(io, dir); return err == OT_ERR_NOT_FOUND ? OT_OK : err;      /* not every file system has it */
     case OT_IO_CALL_UNLINK: return io->ops->unlink(io, path);
     default: fail_msg("no such kind: %d", (int)kind);
     }
@@ -186,7 +187,7 @@ static void every_kind_of_call_can_be_made_to_fail(void **state)
     (void)state;
     static const enum ot_io_call order[] = {OT_IO_CALL_OPEN, OT_IO_CALL_PWRITEV, OT_IO_CALL_PREAD, OT_IO_CALL_FDATASYNC,
         OT_IO_CALL_SYNC_DIR, OT_IO_CALL_TRUNCATE, OT_IO_CALL_FSTAT, OT_IO_CALL_STAT, OT_IO_CALL_RENAME, OT_IO_CALL_MKDIR,
-        OT_IO_CALL_RMDIR, OT_IO_CALL_LIST, OT_IO_CALL_SPACE, OT_IO_CALL_MAP, OT_IO_CALL_LOCK, OT_IO_CALL_UNLINK};
+        OT_IO_CALL_RMDIR, OT_IO_CALL_LIST, OT_IO_CALL_SPACE, OT_IO_CALL_MAP, OT_IO_CALL_LOCK, OT_IO_CALL_SYNC_ALL, OT_IO_CALL_UNLINK};
     int fd = -1;
     ot_io_fault_init(&fault, ot_io_real());
     assert_int_equal(fault.io.ops->open(&fault.io, path, OT_IO_WRITE | OT_IO_CREATE, &fd), OT_OK);

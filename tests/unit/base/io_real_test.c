@@ -52,6 +52,8 @@ static void what_is_written_is_read_where_it_was_put(void **state)
     assert_int_equal(stat.bytes, 5);
     assert_int_equal(io->ops->fdatasync(io, fd), OT_OK);
     assert_int_equal(io->ops->sync_dir(io, dir), OT_OK);
+    enum ot_err all = io->ops->sync_all(io, dir);
+    assert_true(all == OT_OK || all == OT_ERR_NOT_FOUND);      /* by kernel and file system */
     io->ops->close(io, fd);
     io->ops->close(io, -1);
 }
@@ -142,6 +144,7 @@ static void folders_are_made_listed_renamed_and_removed(void **state)
     assert_int_equal(io->ops->rmdir(io, at("d/sub")), OT_OK);
     assert_int_equal(io->ops->rmdir(io, at("d")), OT_OK);
     assert_int_equal(io->ops->sync_dir(io, at("d")), OT_ERR_NOT_FOUND);
+    assert_int_equal(io->ops->sync_all(io, at("d")), OT_ERR_NOT_FOUND);
 }
 
 static uint64_t allocated_bytes(int fd)
