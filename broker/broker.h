@@ -20,6 +20,7 @@ struct broker_setup {
     struct ot_exec *io_exec;                   /* pool: appends, cold reads, decoding, fsync, recovery */
     struct ot_exec *flush_exec;                /* pool: flush rounds, so that a slow disk does not hold up appends and reads */
     struct ot_exec *background_exec;           /* serial, with timers: retention, deletion, checkpoints, disk space */
+    uint32_t sync_each_max;                    /* a directory that was not shut down cleanly and has more partitions has its file system synced once at start; else each is synced by itself */
     struct ot_exec *coord_exec;                /* serial, with timers: the coordinator's thread */
     struct ot_exec *const *shard_execs; uint32_t shard_exec_count;       /* serial, with timers: groups and transactions (shard.h); 0: background_exec does it */
     struct ot_mem_pool *groups_pool;           /* what groups and their offsets and transactions may take; NULL: 64 MiB */

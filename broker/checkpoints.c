@@ -101,6 +101,20 @@ enum ot_err broker_checkpoints_load(struct broker_core *core)
     return OT_OK;
 }
 
+/* Of thousands of partitions each would wait for several syncs of its own before it serves, when its process was killed: one sync of the file system does for all. Where that fails
+ * each is on its own again. */
+void broker_settle_dirs(struct broker_core *core, uint32_t sync_each_max)
+{
+    uint32_t counts[BROKER_DIRS_MAX] = { 0 };
+    for (uint32_t i = 0; i < core->found.count; i++)
+        for (const struct broker_found *found = core->found.entries[i].value; found != NULL; found = found->other)
+            counts[found->dir] += found->folder;
+    for (uint32_t dir = 0; dir < eng_store_dir_count(core->store) && dir < BROKER_DIRS_MAX; dir++) {
+        if (core->clean[dir] || counts[dir] <= sync_each_max || eng_store_dir_offline(core->store, dir)) continue;
+        core->settled[dir] = core->io->ops->sync_all(core->io, eng_store_dir_path(core->store, dir)) == OT_OK;
+    }
+}
+
 void broker_checkpoints_free(struct broker_core *core)
 {
     for (uint32_t i = 0; i < core->found.count; i++) broker_found_free(core->found.entries[i].value);

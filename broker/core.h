@@ -66,6 +66,7 @@ struct broker_core {
     uint64_t stale_added;                      /* how often a name was put into stale; guarded by the registry */
     pthread_mutex_t checkpoints_mutex;         /* one writes the checkpoint files at a time; held over its I/O */
     bool clean[BROKER_DIRS_MAX];               /* shut down cleanly last time */
+    bool settled[BROKER_DIRS_MAX];             /* was not, but all that the last life wrote is on disk since */
     _Atomic uint64_t unclean;                  /* a bit for each directory in which a log did not close whole */
 
     struct broker_fetch_sessions *sessions;
@@ -191,6 +192,7 @@ void broker_found_choose(struct broker_core *core, struct broker_partition *part
 void broker_found_free(struct broker_found *found);                    /* NULL is fine; the others too */
 size_t broker_name_key(char out[static 320], const char *topic, int32_t partition);    /* "topic\0" + partition as text */
 OT_MUST_CHECK enum ot_err broker_checkpoints_load(struct broker_core *core);
+void broker_settle_dirs(struct broker_core *core, uint32_t sync_each_max);     /* before any partition opens. Blocks */
 void broker_checkpoints_free(struct broker_core *core);
 /* Answers the log directories, one bit each, whose files do not say what holds now: failed, offline, or no memory for it. sync: on a full disk the reserve is given for it. */
 uint64_t broker_checkpoints_write(struct broker_core *core, bool sync);

@@ -116,6 +116,7 @@ static enum place place(struct broker_partition_opening *opening, struct eng_log
         stale = ot_map_get(&core->stale, key, key_bytes) != NULL;
         if (found != NULL) {
             known = found->folder;
+            how->settled = known && !found->taken && core->settled[found->dir];      /* an opening that failed may have changed the files since */
             found->taken = true;
             how->store_dir = found->dir;
             how->recovery_point = OT_MAX(found->offsets[ENG_CHECKPOINT_RECOVERY], 0);
@@ -189,7 +190,7 @@ static enum ot_err open_anew(struct broker_partition_opening *opening, struct en
     enum ot_err err = eng_store_set_aside(partition->core->store, how->store_dir, partition->topic->name, partition->index);
     if (err != OT_OK) return err;
     how->recovery_point = how->log_start_offset = 0;
-    how->clean = false;
+    how->clean = how->settled = false;
     atomic_store(&partition->high_watermark, 0);
     return eng_log_open(partition->core->store, how, log_out, recovery_out);
 }

@@ -37,7 +37,7 @@ const struct cli_flag cli_server_flags[] = {
     { 0 },
 };
 
-enum { SHARD_THREADS_MAX = 16, CLEANER_THREADS_MAX = 16 };
+enum { SHARD_THREADS_MAX = 16, CLEANER_THREADS_MAX = 16, SYNC_EACH_MAX = 32 };
 
 struct house {
     struct broker_config_store *config;
@@ -151,6 +151,7 @@ static enum ot_err start_broker(struct house *house)
         .io = ot_io_real(),
         .config = house->config,
         .io_exec = ot_exec_pool_exec(house->io_pool),
+        .sync_each_max = SYNC_EACH_MAX,
         .flush_exec = ot_exec_pool_exec(house->flush_pool),
         .background_exec = ot_exec_thread_exec(house->background),
         .coord_exec = ot_exec_thread_exec(house->coordinator),

@@ -63,7 +63,9 @@ static enum ot_err open_folder(struct eng_log *log, const struct eng_log_open *h
     enum ot_err err = log->io->ops->mkdir(log->io, log->dir_path);
     if (err != OT_OK && err != OT_ERR_EXISTS) return err;
     log->fresh = err == OT_OK;
-    return open_metadata(log, log->fresh);
+    err = open_metadata(log, log->fresh);
+    log->settled = how->settled && !log->fresh && !log->metadata_missing;
+    return err;
 }
 
 static void log_free(struct eng_log *log)

@@ -61,6 +61,7 @@ struct eng_log_open {
     int32_t leader_epochs;                 /* one above the partition's committed leader epoch: no batch can be of a higher one. 0: not known */
     int64_t first_dirty;                   /* likewise: compacted below (engine/compact.h) */
     bool clean;                            /* the directory was shut down cleanly: nothing is scanned */
+    bool settled;                          /* it was not, but what lies in the folder is on disk: the file system was synced since its last writer died */
     int64_t wall_ms;
 };
 

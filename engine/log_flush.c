@@ -22,9 +22,8 @@ static enum ot_err sync_names_locked(struct eng_log *log)
     bool metadata = log->metadata_unsynced, folder = log->dir_unsynced;
     pthread_mutex_unlock(&log->lock);
     enum ot_err err = OT_OK;
-    if (metadata) err = eng_partition_metadata_write(log->io, log->dir_path, &log->topic_id, true);
-    if (err != OT_OK) return err;
-    err = log->io->ops->sync_dir(log->io, log->dir_path);
+    if (metadata && (err = eng_partition_metadata_write(log->io, log->dir_path, &log->topic_id, true)) != OT_OK) return err;      /* syncs the folder */
+    if (!metadata) err = log->io->ops->sync_dir(log->io, log->dir_path);
     if (err == OT_OK && folder) err = log->io->ops->sync_dir(log->io, eng_store_dir_path(log->store, log->store_dir));
     if (err != OT_OK) return err == OT_ERR_NO_SPACE ? OT_ERR_IO : err;
     pthread_mutex_lock(&log->lock);
@@ -60,10 +59,12 @@ static struct dirty take_dirty(struct eng_log *log, int64_t below, bool whole)
         struct eng_segment *seg = log->segments[i];
         bool sealed = whole || i + 1 < log->segment_count;
         bool indexes = seg->indexes_dirty && (sealed || seg->indexes_cut);
-        if (!seg->dirty && !indexes && !seg->txn_dirty && !seg->name_unsynced) continue;
+        bool data = seg->dirty || (seg->shortened && sealed);
+        if (!data && !indexes && !seg->txn_dirty && !seg->name_unsynced) continue;
         if (seg->base_offset > below) break;
-        dirty = (struct dirty){ seg, seg->dirty, indexes, seg->txn_dirty, seg->name_unsynced };
+        dirty = (struct dirty){ seg, data, indexes, seg->txn_dirty, seg->name_unsynced };
         seg->dirty = seg->txn_dirty = seg->name_unsynced = false;
+        if (data) seg->shortened = false;
         if (indexes) seg->indexes_dirty = seg->indexes_cut = false;
         eng_segment_ref(seg);
         break;

@@ -92,6 +92,7 @@ static enum ot_err list_settled(struct eng_log *log, struct listing *listing)
     enum ot_err err = log->io->ops->list(log->io, log->dir_path, list_entry, listing);
     if (err == OT_OK) err = listing->err;
     if (err != OT_OK || !listing->swap_seen) return err;
+    log->settled = false;
     if ((err = eng_log_recover_swap(log)) != OT_OK) return err;    /* other segments are there now: look again */
     free(listing->list);
     *listing = (struct listing){ 0 };

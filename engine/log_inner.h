@@ -39,6 +39,7 @@ struct eng_log {
     struct eng_segment *half_swapped;      /* a swap failed between the names: the pinned files are the only way to it, till the log is closed */
     unsigned half_swapped_pins;            /* bits by enum eng_segment_file */
     bool fresh;                            /* this open made the folder */
+    bool settled;                          /* what was found in it is on disk, and this open changed nothing that matters */
     bool dir_unsynced;                     /* the folder itself is not in its parent on disk yet */
     bool metadata_missing, metadata_unsynced;
     bool epochs_damaged;                   /* the epoch file, when it was read */

@@ -202,6 +202,7 @@ static enum ot_err mend_epoch(struct recovery *r, const struct eng_scan *scan, s
     if (epoch < 0 || epoch >= r->leader_epochs) epoch = r->leader_epochs - 1;
     ot_store_u32(raw, (uint32_t)epoch);
     enum ot_err err = ot_io_write_all(log->io, scan->fd, raw, sizeof raw, scan->batch_pos + EPOCH_POS);
+    log->settled = false;
     if (err != OT_OK) return err;
     ot_log(OT_LOG_ERROR, "log", "leader_epoch_mended", "dir=%s offset=%" PRId64 " had=%" PRId32 " has=%" PRId32 " committed=%" PRId32, log->dir_path, info->base_offset,
         info->partition_leader_epoch, epoch, r->leader_epochs - 1);
@@ -330,6 +331,7 @@ static enum ot_err drop_segments_behind(struct recovery *r, uint32_t slot)
     struct eng_log *log = r->log;
     enum ot_err err = OT_OK;
     while (log->segment_count > slot + 1 && err == OT_OK) {        /* newest first: what is left is always a prefix */
+        log->settled = false;
         struct eng_segment *seg = log->segments[log->segment_count - 1];
         if (!eng_log_read_only(log)) err = drop_segment(r, seg);
         if (err != OT_OK) break;
@@ -344,10 +346,22 @@ static enum ot_err cut_file(struct recovery *r, struct eng_scan *scan, uint64_t 
 {
     struct ot_io *io = r->log->io;
     if (scan->pos == end) return OT_OK;
+    r->log->settled = false;
     enum ot_err err = io->ops->truncate(io, scan->fd, scan->pos);
     if (err == OT_OK) err = io->ops->fdatasync(io, scan->fd);
     if (err == OT_OK) err = io->ops->sync_dir(io, r->log->dir_path);
     return err;
+}
+
+/* The preallocated tail of the active segment. Nothing is synced: zeros that come back end the log at the same place, and what is appended is synced with its size. */
+static enum ot_err cut_zeros(struct recovery *r, struct eng_segment *seg, struct eng_scan *scan)
+{
+    enum ot_err err = r->log->io->ops->truncate(r->log->io, scan->fd, scan->pos);
+    if (err != OT_OK) return err;
+    pthread_mutex_lock(&r->log->lock);
+    seg->shortened = true;
+    pthread_mutex_unlock(&r->log->lock);
+    return OT_OK;
 }
 
 /* Decide what the stop at scan->pos means, and cut. *goes_on_out: only the preallocated tail of a sealed segment was cut, the next one follows. */
@@ -364,6 +378,7 @@ static enum ot_err cut_at(struct recovery *r, struct eng_segment *seg, uint32_t 
         return cut_file(r, scan, end);
     }
     bool more = later || log->segment_count > slot + 1;
+    if (zero && !more && !eng_log_read_only(log)) return cut_zeros(r, seg, scan);
     if (!zero && scan->pos < end && r->expected < r->checked_from && (later || why == OT_ERR_CORRUPT)) {
         ot_log(OT_LOG_ERROR, "log", "log_corrupt", "dir=%s offset=%" PRId64 " pos=%" PRIu64, log->dir_path, r->expected, scan->pos);
         return OT_ERR_CORRUPT;
@@ -540,8 +555,9 @@ static enum ot_err scan_segments(struct eng_log *log, const struct eng_log_open 
     if (err == OT_OK && r.first_hole != INT64_MAX && !eng_log_read_only(log)) err = eng_snapshots_delete_above(log->io, log->dir_path, r.first_hole);
     if (err != OT_OK) return err;
     *epoch_out = r.last_epoch;
-    for (uint32_t i = 0; i < log->segment_count && how->clean; i++) log->segments[i]->txn_dirty = false;
-    for (uint32_t i = slot; i < log->segment_count && !how->clean; i++) log->segments[i]->dirty = log->segments[i]->name_unsynced = true;
+    bool synced = how->clean || log->settled;
+    for (uint32_t i = 0; i < log->segment_count && synced; i++) log->segments[i]->txn_dirty = false;
+    for (uint32_t i = slot; i < log->segment_count && !synced; i++) log->segments[i]->dirty = log->segments[i]->name_unsynced = true;
     return load_first_timestamp(log, eng_log_active(log));
 }
 
@@ -660,11 +676,11 @@ enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how,
         }
     }
     /* a folder that was found may be one that a killed process made and never synced: only a clean close vouches for its name */
-    log->dir_unsynced = !how->clean || log->segment_count == 0;
+    log->dir_unsynced = !log->settled && (!how->clean || log->segment_count == 0);
     if (log->metadata_missing && log->segment_count > 0 && (err = eng_partition_metadata_write(log->io, log->dir_path, &log->topic_id, false)) == OT_OK)
         log->metadata_missing = false;
     if (err != OT_OK && err != OT_ERR_NO_SPACE) return err;
-    log->metadata_unsynced = !how->clean && !log->metadata_missing && !ot_uuid_is_zero(&log->topic_id);
+    log->metadata_unsynced = !log->settled && !how->clean && !log->metadata_missing && !ot_uuid_is_zero(&log->topic_id);
     if ((err = load_epochs(log, epoch, &out->epochs_rebuilt)) != OT_OK) return err;
     if (atomic_load(&log->log_start_offset) > atomic_load(&log->log_end_offset)) {
         /* what was below the log start was deleted by a user; its offsets are not given out a second time */

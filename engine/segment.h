@@ -42,6 +42,7 @@ struct eng_segment {
     _Atomic int tail_state;                /* of a sealed one: 0 not looked at, 1 ends with a whole batch, -1 cut short by damage */
     bool times_known;                      /* under the log's mutex */
     bool dirty, indexes_dirty, txn_dirty, name_unsynced;      /* under the log's mutex */
+    bool shortened;                        /* likewise: preallocated zeros were cut off, and a crash may bring them back. They hide nothing, but what is sealed has its true size */
     bool indexes_cut;                      /* they lost entries that named other batches: synced by the next flush, though the segment be active. Under it too */
     bool unlinked;                         /* set before the list lets go: its last reader leaves it to eng_store_reap */
     bool padded;                           /* the file is longer than bytes: to be cut */

@@ -23,7 +23,7 @@ __attribute__((unused)) static struct ot_io *fx_quick_disk(void)
     static struct ot_io io;
     ops = *ot_io_real()->ops;
     ops.fdatasync = fx_no_sync;
-    ops.sync_dir = fx_no_sync_dir;
+    ops.sync_dir = ops.sync_all = fx_no_sync_dir;
     io.ops = &ops;
     return &io;
 }
@@ -41,6 +41,7 @@ struct fx {
     int64_t next_timestamp;
     uint32_t files_max;
     uint64_t mapped_max;
+    bool settled;                          /* of the next opens */
 };
 
 __attribute__((unused)) static void fx_init(struct fx *fx)
@@ -77,7 +78,7 @@ __attribute__((unused)) static enum ot_err fx_try_open(struct fx *fx, int64_t re
         if (err != OT_OK) return err;
     }
     struct eng_log_open how = { .dir_path = fx->path, .topic_id = fx->topic_id, .config = fx->config, .recovery_point = recovery_point,
-        .log_start_offset = log_start_offset, .clean = clean, .wall_ms = FX_NOW };
+        .log_start_offset = log_start_offset, .clean = clean, .settled = fx->settled, .wall_ms = FX_NOW };
     return eng_log_open(fx->store, &how, &fx->log, &fx->recovery);
 }
 

@@ -241,7 +241,9 @@ static bool open_log(struct world *w, bool clean)
     ot_ignore(eng_store_checkpoint_load(w->store, 0, ENG_CHECKPOINT_RECOVERY, checkpoint_row, &how.recovery_point), "0 then");
     ot_ignore(eng_store_checkpoint_load(w->store, 0, ENG_CHECKPOINT_START, checkpoint_row, &how.log_start_offset), "0 then");
     ot_ignore(eng_store_checkpoint_load(w->store, 0, ENG_CHECKPOINT_CLEANER, checkpoint_row, &how.first_dirty), "0 then");
+    how.settled = !clean && w->seed % 3 == 1 && sim_disk_io(w->disk)->ops->sync_all(sim_disk_io(w->disk), dirs[0]) == OT_OK;
     enum ot_err err = eng_log_open(w->store, &how, &w->log, &recovery);
+    how.settled = false;
     if (err != OT_ERR_MISMATCH || w->flushed > 0) return err == OT_OK;
     /* a crash before the first sync left records and no partition.metadata: the broker sets such a folder aside and begins anew */
     if (eng_store_set_aside(w->store, 0, "keys", 0) != OT_OK) return false;

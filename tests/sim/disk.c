@@ -163,6 +163,18 @@ static void change_free(struct change *change)
     free(change);
 }
 
+static void apply_group(struct sim_disk *disk, uint64_t group)
+{
+    for (uint32_t i = 0; i < disk->changes.count; i++) {
+        struct dir_state *state = disk->changes.entries[i].value;
+        while (state->first != NULL && state->first->group == group) {
+            struct change *change = pop(state);
+            apply(disk, change);
+            change_free(change);
+        }
+    }
+}
+
 uint64_t sim_disk_used_bytes(const struct sim_disk *disk)
 {
     uint64_t bytes = 0;
@@ -316,6 +328,17 @@ static enum ot_err sim_sync_dir(struct ot_io *io, const char *path)
     if (sim_mutation == SIM_BUG_NO_DIR_SYNC) return OT_OK;
     struct dir_state *state = ot_map_get(&disk->changes, path, strlen(path));
     for (struct change *change; state != NULL && (change = pop(state)) != NULL; change_free(change)) apply(disk, change);
+    return OT_OK;
+}
+
+static enum ot_err sim_sync_all(struct ot_io *io, const char *path)
+{
+    struct sim_disk *disk = disk_of(io);
+    if (!works(disk, path) || chance(disk, disk->faults.sync_error)) return OT_ERR_IO;
+    if (sim_mutation == SIM_BUG_SETTLED_UNSYNCED) return OT_OK;
+    for (struct inode *inode = disk->all; inode != NULL; inode = inode->next_all)
+        if (!inode->is_dir) settle(inode);
+    for (uint64_t group = 1; group <= disk->groups; group++) apply_group(disk, group);
     return OT_OK;
 }
 
@@ -529,7 +552,7 @@ static const struct ot_io_ops ops = {
     .open = sim_open, .close = sim_close, .pwritev = sim_pwritev, .pread = sim_pread, .fdatasync = sim_fdatasync, .sync_dir = sim_sync_dir,
     .truncate = sim_truncate, .preallocate = sim_preallocate, .fstat = sim_fstat, .stat = sim_stat, .rename = sim_rename, .unlink = sim_unlink,
     .mkdir = sim_mkdir, .rmdir = sim_rmdir, .list = sim_list, .space = sim_space, .map = sim_map, .unmap = sim_unmap, .is_cached = sim_is_cached,
-    .drop_cache = sim_advice, .will_need = sim_advice, .lock = sim_lock,
+    .drop_cache = sim_advice, .will_need = sim_advice, .lock = sim_lock, .sync_all = sim_sync_all,
 };
 
 /* ---- crashes ---- */
@@ -607,15 +630,7 @@ void sim_disk_crash_machine(struct sim_disk *disk)
     /* unsynced names: a prefix of all changes, in the order in which they were made (a journalling file system) */
     uint64_t upto = disk->groups == 0 ? 0 : ot_rng_below(&disk->rng, disk->groups + 1);
     if (ot_rng_chance(&disk->rng, 0.3)) upto = 0;
-    for (uint64_t group = 1; group <= upto; group++)
-        for (uint32_t i = 0; i < disk->changes.count; i++) {
-            struct dir_state *state = disk->changes.entries[i].value;
-            while (state->first != NULL && state->first->group == group) {
-                struct change *change = pop(state);
-                apply(disk, change);
-                change_free(change);
-            }
-        }
+    for (uint64_t group = 1; group <= upto; group++) apply_group(disk, group);
     drop_changes(disk);
     ot_map_free(&disk->seen);
     ot_map_init(&disk->seen);

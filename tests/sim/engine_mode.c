@@ -52,7 +52,10 @@ static bool open_log(struct engine_world *w, bool clean)
     ot_ignore(eng_store_checkpoint_load(w->store, 0, ENG_CHECKPOINT_START, checkpoint_row, &log_start), "0 then");
     how.recovery_point = recovery_point;
     how.log_start_offset = log_start;
+    struct ot_io *io = eng_store_io(w->store);
+    how.settled = !clean && w->world->seed / 5 % 3 == 1 && io->ops->sync_all(io, dirs[0]) == OT_OK;
     enum ot_err err = eng_log_open(w->store, &how, &w->log, &recovery);
+    how.settled = false;
     if (err == OT_ERR_MISMATCH && recovery_point == 0 && log_start == 0) {     /* nothing was ever synced, not even whose folder it is: set aside, as a broker does */
         w->anew = true;
         err = eng_store_set_aside(w->store, 0, "cut", 0);

@@ -12,7 +12,7 @@ static const char *const names[SIM_BUG_COUNT] = {
     [SIM_BUG_NO_CHECKPOINT_LOWERED] = "no-checkpoint-lowered", [SIM_BUG_FORGETS_DUPLICATES] = "forgets-duplicates",
     [SIM_BUG_EARLY_STABLE_OFFSET] = "early-stable-offset", [SIM_BUG_START_NOT_KEPT] = "start-not-kept", [SIM_BUG_SHORT_READ_TAKEN] = "short-read-taken",
     [SIM_BUG_OFFLINE_TAKES_ALL] = "offline-takes-all", [SIM_BUG_TOPIC_ID_IGNORED] = "topic-id-ignored", [SIM_BUG_EPOCH_BELIEVED] = "epoch-believed",
-    [SIM_BUG_CHECKSUM_BELIEVED] = "checksum-believed", [SIM_BUG_VERIFY_BLIND] = "verify-blind", [SIM_BUG_STATE_NOT_KEPT] = "state-not-kept",
+    [SIM_BUG_SETTLED_UNSYNCED] = "settled-unsynced", [SIM_BUG_CHECKSUM_BELIEVED] = "checksum-believed", [SIM_BUG_VERIFY_BLIND] = "verify-blind", [SIM_BUG_STATE_NOT_KEPT] = "state-not-kept",
 };
 
 bool sim_mutation_choose(const char *name)

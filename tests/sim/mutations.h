@@ -24,6 +24,7 @@ enum sim_mutation {
     SIM_BUG_EPOCH_BELIEVED,            /* recovery believes a leader epoch that nobody gave */
     SIM_BUG_CHECKSUM_BELIEVED,         /* recovery does not look at checksums */
     SIM_BUG_VERIFY_BLIND,              /* a verification finds nothing */
+    SIM_BUG_SETTLED_UNSYNCED,          /* a restart takes what a killed process left for synced */
     SIM_BUG_STATE_NOT_KEPT,            /* retention lets a segment go with what it told of its producers */
     SIM_BUG_COUNT
 };

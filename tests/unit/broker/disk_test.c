@@ -1,5 +1,6 @@
 /* Partitions and the disk under them when it is full, failing or damaged. */
 #include "core_fixture.h"
+#include "base/io_fault.h"
 #include "base/metrics.h"
 #include <pthread.h>
 #include <time.h>
@@ -354,6 +355,7 @@ PASS(enum ot_err, pwritev, (struct ot_io *io, int fd, const struct iovec *iov, i
 PASS(enum ot_err, pread, (struct ot_io *io, int fd, void *data, size_t bytes, uint64_t pos, size_t *got), under, fd, data, bytes, pos, got)
 PASS(enum ot_err, fdatasync, (struct ot_io *io, int fd), under, fd)
 PASS(enum ot_err, sync_dir, (struct ot_io *io, const char *path), under, path)
+PASS(enum ot_err, sync_all, (struct ot_io *io, const char *path), under, path)
 PASS(enum ot_err, truncate, (struct ot_io *io, int fd, uint64_t bytes), under, fd, bytes)
 PASS(enum ot_err, preallocate, (struct ot_io *io, int fd, uint64_t pos, uint64_t bytes, bool keep), under, fd, pos, bytes, keep)
 PASS(enum ot_err, fstat, (struct ot_io *io, int fd, struct ot_io_stat *out), under, fd, out)
@@ -384,7 +386,7 @@ static enum ot_err slow_list(struct ot_io *io, const char *path, void (*each)(vo
 static void slow_begin(struct slow_disk *slow, struct core_fixture *f)
 {
     *slow = (struct slow_disk){ .f = f, .ops = { slow_open, slow_close, slow_pwritev, slow_pread, slow_fdatasync, slow_sync_dir, slow_truncate, slow_preallocate, slow_fstat, slow_stat,
-        slow_rename, slow_unlink, slow_mkdir, slow_rmdir, slow_list, slow_space, slow_map, slow_unmap, slow_is_cached, slow_drop_cache, slow_will_need, slow_lock } };
+        slow_rename, slow_unlink, slow_mkdir, slow_rmdir, slow_list, slow_space, slow_map, slow_unmap, slow_is_cached, slow_drop_cache, slow_will_need, slow_lock, slow_sync_all } };
     slow->io.ops = &slow->ops;
     fixture_stop(f);
     f->disk_under = &slow->io;
@@ -524,6 +526,41 @@ static void who_waits_and_what_is_damaged_is_counted(void **state)
     fixture_start(f);
 }
 
+/* ---- one sync for all partitions ---- */
+
+static void restart_on(struct core_fixture *f, struct ot_io *io, uint32_t sync_each_max, int32_t epoch)
+{
+    run(f);
+    sim_disk_power_off_after(f->disk, 0);      /* kill -9: what the close would write is not written */
+    fixture_close(f);
+    sim_disk_crash_process(f->disk);
+    f->disk_under = io;
+    f->sync_each_max = sync_each_max;
+    fixture_start(f);
+    open_one(f, epoch);
+}
+
+/* After a kill; where the file system was not synced as a whole, or that failed, each partition is by itself. */
+static void a_server_that_was_killed_syncs_once_for_all_its_partitions(void **state)
+{
+    struct core_fixture *f = *state;
+    static struct ot_io_fault fault;
+    open_one(f, 1);
+    assert_int_equal(put(f, 0), OT_OK);
+    for (int round = 0; round < 3; round++) {
+        ot_io_fault_init(&fault, sim_disk_io(f->disk));
+        if (round == 1) ot_io_fault_at(&fault, OT_IO_CALL_SYNC_ALL, 1, OT_ERR_IO);
+        assert_int_equal(sim_disk_io(f->disk)->ops->unlink(sim_disk_io(f->disk), "/sim/a/recovery-point-offset-checkpoint"), round == 0 ? OT_ERR_NOT_FOUND : OT_OK);
+        restart_on(f, &fault.io, round == 2 ? 1 : 0, 2 + round);
+        assert_int_equal(fault.counts[OT_IO_CALL_SYNC_ALL], round == 2 ? 0 : 1);
+        assert_int_equal(eng_log_flushed_end(fixture_partition(f, 0)->log), 1);
+        if (round == 0) assert_int_equal(fault.counts[OT_IO_CALL_FDATASYNC], 0);
+        else assert_true(fault.counts[OT_IO_CALL_FDATASYNC] >= 1);
+        (void)broker_checkpoints_write(&f->broker->core, true);
+    }
+    restart_on(f, NULL, 0, 9);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -543,6 +580,7 @@ int main(void)
         TEST(a_directory_that_fails_while_a_partition_of_it_opens_takes_that_one_offline_too),
         TEST(a_slow_writer_of_the_checkpoints_does_not_put_back_a_log_start),
         TEST(who_waits_and_what_is_damaged_is_counted),
+        TEST(a_server_that_was_killed_syncs_once_for_all_its_partitions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

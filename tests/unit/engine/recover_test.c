@@ -562,6 +562,52 @@ static void a_crash_in_the_middle_of_making_a_segment_leaves_no_orphans(void **s
     fx_close(fx);
 }
 
+static uint64_t syncs(const struct fx *fx) { return fx->fault.counts[OT_IO_CALL_FDATASYNC] + fx->fault.counts[OT_IO_CALL_SYNC_DIR]; }
+
+/* Thousands of partitions wait for these at a restart. */
+static void what_was_synced_since_the_process_died_is_not_synced_again(void **state)
+{
+    struct fx *fx = *state;
+    int64_t flushed = 0;
+    fx->config.append_io = ENG_APPEND_MMAP;                                /* its tail of zeros is cut: not worth a sync either */
+    fx_open(fx, 0, false);
+    for (int i = 0; i < 5; i++) fx_append(fx, 1, 100);
+    fx_crash(fx);
+    fx->settled = true;
+    uint64_t before = syncs(fx);
+    fx_open(fx, 0, false);
+    assert_int_equal(eng_log_flushed_end(fx->log), 0);
+    assert_int_equal(eng_log_flush(fx->log, &flushed), OT_OK);
+    assert_int_equal(flushed, 5);
+    assert_int_equal(syncs(fx), before);
+    fx_append(fx, 1, 100);
+    assert_int_equal(eng_log_flush(fx->log, &flushed), OT_OK);
+    assert_int_equal(flushed, 6);
+    assert_int_equal(syncs(fx), before + 1);                               /* the names are there, the bytes are new */
+    assert_int_equal(eng_log_close(fx->log, true), OT_OK);
+    fx->log = NULL;
+    assert_true(syncs(fx) > before + 1);                                   /* the true size */
+    fx_close(fx);
+}
+
+static void what_recovery_changed_is_synced_whatever_was_before(void **state)
+{
+    struct fx *fx = *state;
+    int64_t flushed = 0;
+    fx_open(fx, 0, false);
+    for (int i = 0; i < 3; i++) fx_append(fx, 1, 100);
+    fx_crash(fx);
+    fx_damage(fx, 0, ".log", (off_t)fx_file_bytes(fx, 0, ".log") - 1, "!", 1);
+    fx->settled = true;
+    fx_open(fx, 0, false);
+    assert_int_equal(eng_log_end_offset(fx->log), 2);
+    uint64_t before = syncs(fx);
+    assert_int_equal(eng_log_flush(fx->log, &flushed), OT_OK);
+    assert_int_equal(flushed, 2);
+    assert_true(syncs(fx) >= before + 3);                                  /* the log, its folder, and that in its own */
+    fx_close(fx);
+}
+
 #define LOG_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 TEST_MAIN(
@@ -585,4 +631,6 @@ TEST_MAIN(
     LOG_TEST(producer_state_comes_back_from_snapshot_and_replay),
     LOG_TEST(a_snapshot_from_behind_the_cut_is_not_believed_later),
     LOG_TEST(aborted_transactions_are_indexed_again),
-    LOG_TEST(a_crash_in_the_middle_of_making_a_segment_leaves_no_orphans))
+    LOG_TEST(a_crash_in_the_middle_of_making_a_segment_leaves_no_orphans),
+    LOG_TEST(what_was_synced_since_the_process_died_is_not_synced_again),
+    LOG_TEST(what_recovery_changed_is_synced_whatever_was_before))
