@@ -19,6 +19,7 @@ struct inode {
     uint8_t *seen, *platter;           /* INODE_BYTES_MAX each, reserved */
     uint64_t seen_bytes, platter_bytes, reserved_bytes;
     int64_t modified_ms, platter_modified_ms;
+    uint64_t linked_group;             /* of the change that gave it its name on the platter */
     struct inode *next_all;
 };
 enum change_kind { LINK, UNLINK, MOVE };
@@ -117,8 +118,8 @@ static struct change *note(struct sim_disk *disk, const char *path, enum change_
     return change;
 }
 
-/* A folder and all in it. */
-static void move_tree(struct ot_map *map, const char *from, const char *to)
+/* A folder and all that got into it before the move did: what was linked later lies in a new folder of the name, whose names may have been synced before those of the folder around it. */
+static void move_tree(struct ot_map *map, const char *from, const char *to, uint64_t group)
 {
     char target[1024], child[1024], prefix[1024];
     size_t length = strlen(from);
@@ -128,6 +129,7 @@ static void move_tree(struct ot_map *map, const char *from, const char *to)
         for (uint32_t i = 0; i < map->count && !again; i++) {
             const struct ot_map_entry *entry = &map->entries[i];
             if (entry->key_bytes <= length + 1 || memcmp(entry->key, prefix, length + 1) != 0) continue;
+            if (((const struct inode *)entry->value)->linked_group > group) continue;
             snprintf(child, sizeof(child), "%.*s", (int)entry->key_bytes, (const char *)entry->key);
             snprintf(target, sizeof(target), "%s/%s", to, child + length + 1);
             struct inode *inode = entry->value;
@@ -142,9 +144,14 @@ static void move_tree(struct ot_map *map, const char *from, const char *to)
 
 static void apply(struct sim_disk *disk, struct change *change)
 {
-    if (change->kind == LINK) put(&disk->platter, change->name, change->inode);
-    else if (change->kind == MOVE) move_tree(&disk->platter, change->name, change->to);
-    else (void)ot_map_remove(&disk->platter, change->name, strlen(change->name));
+    if (change->kind == LINK) {
+        put(&disk->platter, change->name, change->inode);
+        change->inode->linked_group = change->group;
+    } else if (change->kind == MOVE) {
+        move_tree(&disk->platter, change->name, change->to, change->group);
+    } else {
+        (void)ot_map_remove(&disk->platter, change->name, strlen(change->name));
+    }
 }
 
 static struct change *pop(struct dir_state *state)
@@ -416,7 +423,7 @@ static enum ot_err sim_rename(struct ot_io *io, const char *from, const char *to
     struct dir_state *state = ot_map_get(&disk->changes, from, strlen(from));
     for (struct change *change; state != NULL && (change = pop(state)) != NULL; change_free(change)) apply(disk, change);     /* simplification: settles its children's names */
     note(disk, from, MOVE, inode, group)->to = strdup(to);
-    move_tree(&disk->seen, from, to);
+    move_tree(&disk->seen, from, to, UINT64_MAX);
     return OT_OK;
 }
 
