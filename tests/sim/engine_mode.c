@@ -18,6 +18,7 @@ struct engine_world {
     struct eng_log *log;
     struct kept kept[KEPT_MAX]; uint32_t count;
     int64_t end, flushed, start;       /* of the model */
+    int64_t start_synced;              /* a log start that is surely on the platter: one that only a killed process wrote may be taken back by the next crash of the machine */
     int64_t checkpoint, start_checkpoint;      /* what the broker would have read from its files */
     uint32_t ids;
     int32_t epoch;
@@ -77,7 +78,7 @@ static void write_checkpoints(struct engine_world *w)
 {
     struct eng_checkpoint_row row = { "cut", 0, eng_log_flushed_end(w->log) }, start = { "cut", 0, eng_log_start_offset(w->log) };
     ot_ignore(eng_store_checkpoint_write(w->store, 0, ENG_CHECKPOINT_RECOVERY, &row, 1, true), "a stale one is good too");
-    ot_ignore(eng_store_checkpoint_write(w->store, 0, ENG_CHECKPOINT_START, &start, 1, true), "a stale one is good too");
+    if (eng_store_checkpoint_write(w->store, 0, ENG_CHECKPOINT_START, &start, 1, true) == OT_OK) w->start_synced = start.offset;       /* else a stale one, which is good too */
 }
 
 /* ---- what may be there ---- */
@@ -152,7 +153,7 @@ static void take_over(struct engine_world *w)
     w->start = eng_log_start_offset(w->log);
     while (w->count > 0 && w->kept[w->count - 1].last >= w->end) w->count--;
     uint32_t gone = 0;
-    while (gone < w->count && w->kept[gone].last < w->start) gone++;
+    while (gone < w->count && w->kept[gone].last < OT_MIN(w->start, w->start_synced)) gone++;
     memmove(w->kept, w->kept + gone, (w->count - gone) * sizeof(w->kept[0]));
     w->count -= gone;
     w->unsure = false;
