@@ -122,6 +122,7 @@ struct broker_partition {
     struct broker_produce_part *wait_first, *wait_last;        /* appended, waiting for the high watermark or the log end; by what they wait for */
     uint32_t wait_log_ends;                    /* how many of them wait for the log end */
     struct broker_produce_part *verify_first;  /* whose coordinator is being asked (produce_verify.c) */
+    struct broker_txn_guard *guards;           /* likewise, of appends that come by a shard */
     struct broker_fetch_node *fetch_nodes;     /* entries of fetch sets hung in here */
     struct broker_cleaner_state cleaner;       /* under the mutex */
     struct ot_task lane_task, flush_task, end_task;    /* end_task: retire, later free */
@@ -155,6 +156,8 @@ void broker_part_time_out(struct broker_produce_part *part);           /* says s
 bool broker_verify_begin(struct broker_produce_part *part);
 void broker_verify_marker(struct broker_partition *partition, int64_t producer_id);
 bool broker_verify_end(struct broker_partition *partition, struct broker_produce_part *part);
+/* With the mutex: may it be appended, by its guards and by what was seen when nobody was asked? The guards are off then. */
+bool broker_verify_holds(struct broker_partition *partition, struct broker_produce_part *part);
 void broker_verify_start(struct broker *broker, struct broker_produce *produce);       /* asks for all parts that began, then broker_produce_verified for each, on home */
 /* produce.c: part->error says how it went. */
 void broker_produce_verified(struct broker_produce_part *part);

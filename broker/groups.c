@@ -206,6 +206,7 @@ static enum ot_err append(struct groups_state *state, struct group_out *out, str
         }
         write->write = (struct broker_shard_write){ .records = records, .count = count, .producer_id = out->producer_id, .producer_epoch = out->producer_epoch,
             .transactional = out->producer_id >= 0, .done = written };
+        if (out->producer_id >= 0 && out->answered != NULL) write->write.guard = call_of(out->answered)->guard;     /* of the one ask in this step */
         if (record == NULL) {                  /* before the append: done comes later at the earliest */
             write->answered = out->answered;
             *last = write;

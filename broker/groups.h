@@ -10,6 +10,7 @@ struct broker_group_call {
     struct broker_call call;
     /* asked: kind, version, group_id, client, request, response, arena, and what the kind wants (coordinator/group.h). Everything lives until done */
     struct group_ask ask;
+    struct broker_txn_guard *guard;            /* TXN_OFFSET_COMMIT: of the asker, until done; or NULL */
     /* answered. The whole ask was refused or lost before the group said anything: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE; then
      * response is not to be used. Else ask.error and the response count. */
     enum ot_err error;

@@ -125,6 +125,10 @@ enum broker_lane_fate broker_lane_put(struct broker_partition *partition, struct
         return BROKER_LANE_ANSWERED;
     }
     if (!may_append(partition, part)) return BROKER_LANE_ANSWERED;
+    if (!broker_verify_holds(partition, part)) {
+        fail_part(part, OT_ERR_INVALID_TXN_STATE, "the transaction ended before this was appended");
+        return BROKER_LANE_ANSWERED;
+    }
     producers = eng_log_producers(partition->log);
     part->log_start_offset = eng_log_start_offset(partition->log);
     if (info->producer_id >= 0) {

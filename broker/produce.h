@@ -19,6 +19,7 @@ struct broker_produce_part {
     int32_t partition;
     uint8_t *records;                          /* batches, in the call's buf; stamped in place (base offset, epoch, append time) */
     uint32_t records_bytes;
+    struct broker_txn_guard *guards;           /* origin COORDINATOR: of transactional records; NULL: none */
     /* answered */
     enum ot_err error;
     int64_t base_offset, append_time_ms, log_start_offset;      /* -1 each on error or unknown; append_time -1 for CreateTime */
@@ -35,6 +36,7 @@ struct broker_produce_part {
     int64_t wait_offset;                       /* answered when the high watermark (acks=all) or the log end reaches it */
     bool waiting, wait_log_end;
     bool verifying, verify_stale;              /* the coordinator is asked; meanwhile a marker of its producer came */
+    bool only_open;                            /* nobody was asked, since the transaction was open here: it must be still */
     struct ot_buf *own_buf;                    /* recompressed batch */
 };
 

@@ -5,7 +5,8 @@
  * by the asking. Once the transaction is open in the partition nobody is asked any more.
  *
  * Between the answer and the append the transaction may end. Then its marker goes through the lane first, and since the part is in the partition's list by then, the
- * marker makes its answer stale: that batch is refused. */
+ * marker makes its answer stale: that batch is refused. Where nobody was asked, since the transaction was open, it must still be so at the append. Offsets of a transaction
+ * are appended by the group's shard; whoever asked for them holds a guard meanwhile, to the same end. */
 #include "broker/room.h"
 
 #include "broker/transactions.h"
@@ -27,16 +28,51 @@ static bool is_open_here(struct broker_partition *partition, int64_t producer_id
     return eng_producers_find(eng_log_producers(partition->log), producer_id, true, &view) && view.current_txn_first_offset >= 0 && view.epoch == producer_epoch;
 }
 
-bool broker_txn_is_open(struct broker *broker, const struct coord_txn_place *place, int64_t producer_id, int16_t producer_epoch)
+bool broker_txn_guard(struct broker *broker, const struct coord_txn_place *place, int64_t producer_id, int16_t producer_epoch, struct broker_txn_guard *guard)
 {
     struct broker_partition *partition = broker_partition_find(broker, place->topic, place->partition);
     bool open = false;
+    *guard = (struct broker_txn_guard){ .partition = partition, .producer_id = producer_id };
     if (partition == NULL) return false;
     pthread_mutex_lock(&partition->mutex);
     if (atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && partition->is_leader) open = is_open_here(partition, producer_id, producer_epoch);
+    guard->on = true;
+    guard->next = partition->guards;
+    if (guard->next != NULL) guard->next->prev = guard;
+    partition->guards = guard;
     pthread_mutex_unlock(&partition->mutex);
-    broker_partition_put(partition);
     return open;
+}
+
+/* With the mutex. */
+static void guard_off(struct broker_partition *partition, struct broker_txn_guard *guard)
+{
+    if (!guard->on) return;
+    if (guard->prev != NULL) guard->prev->next = guard->next;
+    else partition->guards = guard->next;
+    if (guard->next != NULL) guard->next->prev = guard->prev;
+    guard->on = false;
+}
+
+void broker_txn_guard_end(struct broker_txn_guard *guard)
+{
+    struct broker_partition *partition = guard->partition;
+    if (partition == NULL) return;
+    pthread_mutex_lock(&partition->mutex);
+    guard_off(partition, guard);
+    pthread_mutex_unlock(&partition->mutex);
+    guard->partition = NULL;
+    broker_partition_put(partition);
+}
+
+bool broker_verify_holds(struct broker_partition *partition, struct broker_produce_part *part)
+{
+    bool holds = !part->only_open || is_open_here(partition, part->verdict.info.producer_id, part->verdict.info.producer_epoch);
+    for (struct broker_txn_guard *guard = part->guards; guard != NULL; guard = guard->also) {
+        holds &= !guard->stale;
+        guard_off(partition, guard);
+    }
+    return holds;
 }
 
 bool broker_verify_begin(struct broker_produce_part *part)
@@ -56,6 +92,7 @@ bool broker_verify_begin(struct broker_produce_part *part)
         if (part->next != NULL) part->next->prev = part;
         partition->verify_first = part;
     }
+    part->only_open = known;
     pthread_mutex_unlock(&partition->mutex);
     return part->verifying;
 }
@@ -64,6 +101,7 @@ void broker_verify_marker(struct broker_partition *partition, int64_t producer_i
 {
     for (struct broker_produce_part *part = partition->verify_first; part != NULL; part = part->next)
         part->verify_stale |= part->verdict.info.producer_id == producer_id;
+    for (struct broker_txn_guard *guard = partition->guards; guard != NULL; guard = guard->next) guard->stale |= guard->producer_id == producer_id;
 }
 
 bool broker_verify_end(struct broker_partition *partition, struct broker_produce_part *part)

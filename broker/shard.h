@@ -78,6 +78,7 @@ struct broker_shard_write {
     /* asked; records are copied during broker_shard_append */
     const struct broker_shard_append_record *records; uint32_t count;
     int64_t producer_id; int16_t producer_epoch; bool transactional;       /* -1, -1, false: plain records */
+    struct broker_txn_guard *guard;            /* transactional records: of whoever asked (transactions.h); NULL: none. Lives until done */
     /* Committed (OK), or not for sure: NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE (then the state is about to be closed), REQUEST_TIMED_OUT (it may yet be committed; the
      * state stands). Writes are told in the order of their appends. */
     void (*done)(struct broker_shard_write *write, void *state, enum ot_err err);

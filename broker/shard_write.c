@@ -4,6 +4,7 @@
 #include "broker/room.h"
 
 #include "base/log.h"
+#include "broker/transactions.h"
 #include <stdlib.h>
 
 enum { RECORD_OVERHEAD_BYTES = 32, WRITES_WAITING_BYTES_MAX = 32 << 20 };
@@ -122,6 +123,11 @@ static void send(struct broker_shard *shard, struct broker_shard_batch *batch)
         .part_count = 1, .queued = queued };
     batch->part = (struct broker_produce_part){ .topic = ot_str_of(shard->kind->topic), .partition = shard->partition, .records = batch->produce.buf->data,
         .records_bytes = batch->produce.buf->bytes };
+    for (struct broker_shard_write *write = batch->first; write != NULL; write = write->next) {
+        if (write->guard == NULL) continue;
+        write->guard->also = batch->part.guards;
+        batch->part.guards = write->guard;
+    }
     (void)broker_produce(shard->broker, &batch->produce);
 }
 

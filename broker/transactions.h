@@ -26,8 +26,18 @@ struct broker_txn {
 /* done on home, never before this returns. INIT makes the internal topic if need be. */
 void broker_txn(struct broker *broker, struct broker_txn *txn);
 
-/* Has this producer, with this epoch, a transaction open in this partition, which we lead? Then the coordinator knows of it. Any thread. */
-bool broker_txn_is_open(struct broker *broker, const struct coord_txn_place *place, int64_t producer_id, int16_t producer_epoch);
+/* Between the word of the coordinator (or the look that says that nobody need be asked) and the append, a transaction may end: what is appended then would begin one that nobody
+ * ends. A guard that was taken before, and goes along with the append (shard.h), is stale once a marker of the producer went through the partition: INVALID_TXN_STATE. */
+struct broker_txn_guard {
+    struct broker_partition *partition;        /* held; NULL: no guard, the append will be refused for what it is */
+    int64_t producer_id;
+    struct broker_txn_guard *next, *prev;      /* of the partition, while on; under its mutex */
+    struct broker_txn_guard *also;             /* of one batch */
+    bool on, stale;
+};
+/* True: this producer, with this epoch, has a transaction open in this partition, which we lead; so the coordinator knows of it. Any thread. */
+bool broker_txn_guard(struct broker *broker, const struct coord_txn_place *place, int64_t producer_id, int16_t producer_epoch, struct broker_txn_guard *guard);
+void broker_txn_guard_end(struct broker_txn_guard *guard);             /* when the append was answered, or will not be made; again is fine */
 
 /* ---- what there is */
 struct broker_txn_row {

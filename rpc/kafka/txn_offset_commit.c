@@ -65,21 +65,30 @@ static bool parts_fill(struct rpc_request *request, const struct ot_txn_offset_c
 static void commit_done(struct broker_call *call)
 {
     struct rpc_request *request = rpc_request_of(call);
+    broker_txn_guard_end(request->own);
     answer(request, broker_group_error(&request->call.group), request->call.group.ask.parts);
 }
 
 static void commit(struct rpc_request *request)
 {
     const struct ot_txn_offset_commit_request *asked = request->body;
-    if (!rpc_group_begin(request, GROUP_ASK_TXN_OFFSET_COMMIT, asked->group_id, 1, commit_done)) return;
+    if (!rpc_group_begin(request, GROUP_ASK_TXN_OFFSET_COMMIT, asked->group_id, 1, commit_done)) {
+        broker_txn_guard_end(request->own);
+        return;
+    }
     struct group_ask *ask = &request->call.group.ask;
     ask->member_id = asked->member_id;
     ask->instance_id = asked->group_instance_id;
     ask->generation = asked->generation_id_or_member_epoch;
     ask->producer_id = asked->producer_id;
     ask->producer_epoch = asked->producer_epoch;
-    if (parts_fill(request, asked)) broker_group(request->server->broker, &request->call.group);
-    else rpc_reject(request, "too much in one request");
+    request->call.group.guard = request->own;
+    if (parts_fill(request, asked)) {
+        broker_group(request->server->broker, &request->call.group);
+        return;
+    }
+    broker_txn_guard_end(request->own);
+    rpc_reject(request, "too much in one request");
 }
 
 /* What the transaction's coordinator said, in words that make the client do the right thing with the group's coordinator. */
@@ -101,8 +110,12 @@ static void verified(struct broker_call *call)
     struct rpc_request *request = rpc_request_of(call);
     const struct coord_txn_request *asked = &request->call.txn.request;
     const enum ot_err err = asked->error == OT_OK && asked->ask == COORD_TXN_VERIFY ? asked->places[0].error : asked->error;
-    if (err == OT_OK) commit(request);
-    else answer(request, told(request, err), NULL);
+    if (err == OT_OK) {
+        commit(request);
+        return;
+    }
+    broker_txn_guard_end(request->own);
+    answer(request, told(request, err), NULL);
 }
 
 RPC_HANDLER(txn_offset_commit)
@@ -111,7 +124,8 @@ RPC_HANDLER(txn_offset_commit)
     struct broker *broker = request->server->broker;
     const bool adds = request->header.version >= VERSION_ADDS;
     struct coord_txn_place *place = rpc_alloc(request, 1, sizeof *place);
-    if (place == NULL) {
+    struct broker_txn_guard *guard = request->own = rpc_alloc(request, 1, sizeof *guard);
+    if (place == NULL || guard == NULL) {
         rpc_reject(request, "no memory for its answer");
         return;
     }
@@ -121,7 +135,7 @@ RPC_HANDLER(txn_offset_commit)
         return;
     }
     const bool wanted = adds || broker_config(broker)->transaction_partition_verification_enable;
-    if (!wanted || broker_txn_is_open(broker, place, asked->producer_id, asked->producer_epoch)) {
+    if (broker_txn_guard(broker, place, asked->producer_id, asked->producer_epoch, guard) || !wanted) {
         commit(request);
         return;
     }

@@ -3,6 +3,7 @@
 
 #include "base/io_fault.h"
 #include "base/util.h"
+#include "broker/groups.h"
 #include "broker/transactions.h"
 #include "engine/batch_build.h"
 #include <setjmp.h>
@@ -371,6 +372,68 @@ static void clients_do_not_write_what_coordinators_read(void **state)
     assert_int_equal(send(&a, "__transaction_state", 0, 12), OT_ERR_INVALID_TOPIC_EXCEPTION);
 }
 
+struct committing { struct broker_group_call group; struct ot_task go; };
+static void committing_go(struct ot_task *task) { broker_group(house.broker, &OT_CONTAINER(task, struct committing, go)->group); }
+
+/* One offset in the producer's transaction, as TxnOffsetCommit of an old client. */
+static enum ot_err commit_offset(const struct producer *producer, struct broker_txn_guard *guard)
+{
+    struct ot_arena arena;
+    struct group_part part = { .topic = ot_str_of("t"), .offset = 7, .leader_epoch = -1, .metadata = ot_str_of("") };
+    enum ot_err err;
+    ot_arena_init(&arena, 1 << 20);
+    do {
+        struct committing one = { .go.run = committing_go, .group = { .call = call_here(), .guard = guard, .ask = { .kind = GROUP_ASK_TXN_OFFSET_COMMIT, .version = 3,
+            .group_id = ot_str_of("g"), .client_id = ot_str_of(""), .client_host = ot_str_of(""), .arena = &arena, .parts = &part, .part_count = 1, .member_id = ot_str_of(""),
+            .instance_id = { .null = true }, .generation = -1, .retention_ms = -1, .producer_id = producer->producer_id, .producer_epoch = producer->epoch } } };
+        ot_exec_post(one.group.call.home, &one.go);
+        wait_here();
+        err = broker_group_error(&one.group);
+    } while (again(err));
+    ot_arena_free(&arena);
+    return err;
+}
+
+static void offsets_that_come_after_the_end_of_their_transaction_begin_no_other(void **state)
+{
+    (void)state;
+    struct producer a = { .id = "a" };
+    struct broker_txn_guard guard;
+    struct broker_shard_topic made = { .call = call_here() };
+    topic_make("t");
+    broker_shard_topic(house.broker, BROKER_SHARD_GROUPS, &made);
+    wait_here();
+    assert_int_equal(made.error, OT_OK);
+    const char *offsets = "__consumer_offsets";
+    const int32_t partition = broker_shard_of(house.broker, BROKER_SHARD_GROUPS, ot_str_of("g"));
+    const struct coord_txn_place place = { .topic = ot_str_of(offsets), .partition = partition };
+    assert_int_equal(init(&a), OT_OK);
+    assert_int_equal(add(&a, offsets, partition), OT_OK);
+    assert_false(broker_txn_guard(house.broker, &place, a.producer_id, a.epoch, &guard));
+    assert_int_equal(commit_offset(&a, &guard), OT_OK);
+    broker_txn_guard_end(&guard);
+    assert_true(broker_txn_guard(house.broker, &place, a.producer_id, a.epoch, &guard));       /* open: nobody need be asked, and it ends all the same */
+    assert_int_equal(finish(&a, true, 0), OT_OK);
+    until_stable(offsets, partition, 2);
+    assert_int_equal(commit_offset(&a, &guard), OT_ERR_INVALID_TXN_STATE);
+    broker_txn_guard_end(&guard);
+    assert_int_equal(add(&a, offsets, partition), OT_OK);
+    assert_false(broker_txn_guard(house.broker, &place, a.producer_id, a.epoch, &guard));      /* asked: it is added */
+    assert_int_equal(finish(&a, false, 0), OT_OK);
+    until_stable(offsets, partition, 3);
+    assert_int_equal(commit_offset(&a, &guard), OT_ERR_INVALID_TXN_STATE);
+    broker_txn_guard_end(&guard);
+    broker_txn_guard_end(&guard);
+    assert_int_equal(look(offsets, partition).log_end_offset, 3);
+    assert_int_equal(look(offsets, partition).last_stable_offset, 3);
+    assert_int_equal(add(&a, offsets, partition), OT_OK);                                      /* the next one is none the worse */
+    assert_false(broker_txn_guard(house.broker, &place, a.producer_id, a.epoch, &guard));
+    assert_int_equal(commit_offset(&a, &guard), OT_OK);
+    broker_txn_guard_end(&guard);
+    assert_int_equal(finish(&a, true, 0), OT_OK);
+    until_stable(offsets, partition, 5);
+}
+
 /* Nothing is being written: the settings of the disk may change. */
 static void until_quiet(void)
 {
@@ -415,6 +478,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
     static const struct CMUnitTest tests[] = { T(both_protocols_end_with_a_marker), T(an_open_transaction_goes_on_after_a_restart), T(a_deleted_topic_holds_nobody_up),
-        T(an_operator_ends_what_hangs), T(clients_do_not_write_what_coordinators_read), T(any_write_may_fail_once) };
+        T(an_operator_ends_what_hangs), T(clients_do_not_write_what_coordinators_read),
+        T(offsets_that_come_after_the_end_of_their_transaction_begin_no_other), T(any_write_may_fail_once) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

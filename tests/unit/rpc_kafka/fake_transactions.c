@@ -28,9 +28,11 @@ void fake_transactions_free(void)
 
 const struct broker_marker *fake_last_marker(void) { return &last_marker; }
 
-bool broker_txn_is_open(struct broker *broker, const struct coord_txn_place *place, int64_t producer_id, int16_t producer_epoch)
+void broker_txn_guard_end(struct broker_txn_guard *guard) { (void)guard; }
+
+bool broker_txn_guard(struct broker *broker, const struct coord_txn_place *place, int64_t producer_id, int16_t producer_epoch, struct broker_txn_guard *guard)
 {
-    (void)broker, (void)place, (void)producer_id, (void)producer_epoch;
+    (void)broker, (void)place, (void)producer_id, (void)producer_epoch, (void)guard;
     return false;
 }
 
