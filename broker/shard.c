@@ -5,7 +5,7 @@
 #include "base/util.h"
 #include <stdlib.h>
 
-enum { PARK_US = 500000, RETRY_US = 1000000 };
+enum { PARK_US = 500000, RETRY_US = 1000000, SETTLE_US = 5000 };
 
 static void stage_set(struct broker_shard *shard, enum broker_shard_stage stage)
 {
@@ -197,10 +197,25 @@ void broker_shard_fail(struct broker_shard *shard, enum ot_err why)
     ot_exec_post(shard->exec, &shard->fail_task);
 }
 
+/* Is all that was loaded committed? What lies above the high watermark will be, since we lead, but until then nobody may be told of it. */
+static bool load_committed(struct broker_shard *shard)
+{
+    struct broker_partition *owner = shard->owner;
+    if (atomic_load(&owner->high_watermark) >= shard->load_end) return true;
+    pthread_mutex_lock(&owner->mutex);
+    if (atomic_load(&owner->stage) == BROKER_PARTITION_OPEN) broker_flush_ask(owner);      /* it may be our own disk that it waits for */
+    pthread_mutex_unlock(&owner->mutex);
+    ot_exec_timer_set(shard->exec, &shard->settle, ot_exec_now_us(shard->exec) + SETTLE_US);
+    return false;
+}
+
+static void settle_fired(struct ot_timer *timer) { broker_shard_loaded(OT_CONTAINER(timer, struct broker_shard, settle)); }
+
 void broker_shard_loaded(struct broker_shard *shard)
 {
     const bool stopping = atomic_load(&shard->all->stopping), cancelled = atomic_load(&shard->load_cancelled) || stopping;
     const enum ot_err err = cancelled ? OT_ERR_NOT_COORDINATOR : shard->load_error;
+    if (err == OT_OK && !load_committed(shard)) return;
     if (err == OT_OK) {
         stage_set(shard, BROKER_SHARD_SERVING);
         shard->fail_why = OT_OK;
@@ -323,6 +338,7 @@ static struct broker_shard *shard_new(struct broker_shards *all, enum broker_sha
     shard->examine_task.run = examine_run;
     shard->stop_task.run = stop_run;
     shard->retry.fired = retry_fired;
+    shard->settle.fired = settle_fired;
     shard->parked_last = &shard->parked;
     shard->markers_last = &shard->markers;
     atomic_store(&shard->view_epoch, -1);

@@ -40,6 +40,7 @@ struct broker_shard {
     enum ot_err fail_why;
     struct ot_task fail_task, flush_task, load_task, examine_task, stop_task;
     struct ot_timer retry;                     /* of a load that failed, and of ops that wait for a load */
+    struct ot_timer settle;                    /* loaded, and waiting for the high watermark */
     _Atomic bool examine_posted;
     bool examine_again;
     struct broker_shard_op *parked, **parked_last; int64_t parked_until_us;

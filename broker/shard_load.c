@@ -1,5 +1,6 @@
 /* A shard's state made anew from its log: on the I/O pool, a piece at a time, so that many loads share the threads. The log's end at the beginning is where it
- * ends; as leader of the partition only we append, and nothing of ours is on its way. Markers may be appended meanwhile: they come to the executor with their offset. */
+ * ends, whatever the high watermark is then, and serving begins when that has come there; as leader of the partition only we append, and nothing of ours is on its way.
+ * Markers may be appended meanwhile: they come to the executor with their offset. */
 #include "broker/room.h"
 
 #include "base/log.h"

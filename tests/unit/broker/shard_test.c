@@ -17,7 +17,7 @@ struct state {                                 /* of the kind under test */
     int64_t sum, count, committed_markers, aborted_markers;
     bool served;
 };
-static _Atomic int states_open, states_loaded;
+static _Atomic int states_open, states_loaded, loaded_uncommitted;
 
 static int32_t kind_partitions(const struct broker_config *config) { return (void)config, 3; }
 static uint32_t kind_configs(const struct broker_config *config, int16_t *replication_factor_out, struct broker_shard_config *out)
@@ -54,6 +54,8 @@ static void kind_marker(void *arg, int64_t producer_id, int16_t producer_epoch, 
 }
 static void kind_loaded(void *arg)
 {
+    struct broker_partition *owner = ((struct state *)arg)->shard->owner;
+    if (atomic_load(&owner->high_watermark) < eng_log_end_offset(owner->log)) atomic_fetch_add(&loaded_uncommitted, 1);
     ((struct state *)arg)->served = true;
     atomic_fetch_add(&states_loaded, 1);
 }
@@ -301,6 +303,33 @@ static void a_failed_append_takes_back_what_it_changed(void **state)
     assert_int_equal(sum_of(house, 1), 23);
 }
 
+/* As a new leader finds it: the log holds more than is known to be committed. The state is loaded anew. */
+static void uncommit_run(struct broker_shard_op *op, void *state, enum ot_err err)
+{
+    struct adding *adding = OT_CONTAINER(op, struct adding, op);
+    struct broker_partition *owner = op->shard->owner;
+    (void)state;
+    assert_int_equal(err, OT_OK);
+    atomic_store(&owner->high_watermark, eng_log_end_offset(owner->log) - 2);
+    broker_shard_fail(op->shard, OT_ERR_COORDINATOR_NOT_AVAILABLE);
+    wake(&adding->waited);
+}
+
+static void a_state_is_served_when_all_that_it_rests_on_is_committed(void **state)
+{
+    struct house *house = *state;
+    struct adding adding = { .op.run = uncommit_run };
+    assert_int_equal(topic_made(house), OT_OK);
+    assert_int_equal(add_numbers(house, 1, 7, 3), OT_OK);
+    const int loads = atomic_load(&states_loaded);
+    waited_init(&adding.waited);
+    broker_shard_run(house->broker, BROKER_SHARD_GROUPS, 1, &adding.op);
+    wait_for(&adding.waited);
+    assert_int_equal(sum_of(house, 1), 21);
+    assert_int_equal(atomic_load(&states_loaded), loads + 1);
+    assert_int_equal(atomic_load(&loaded_uncommitted), 0);
+}
+
 /* One marker as a transaction coordinator writes it. */
 struct marking { struct broker_produce produce; struct broker_produce_part part; struct waited waited; uint8_t bytes[ENG_MARKER_BYTES]; struct ot_task go; struct house *house; };
 static void marking_done(struct broker_call *call) { wake(&OT_CONTAINER(call, struct marking, produce.call)->waited); }
@@ -377,6 +406,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_topic_is_made_on_first_use_and_its_keys_have_kafkas_places, setup, teardown),
         cmocka_unit_test_setup_teardown(what_was_told_is_there_after_a_restart, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_append_takes_back_what_it_changed, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_state_is_served_when_all_that_it_rests_on_is_committed, setup, teardown),
         cmocka_unit_test_setup_teardown(markers_are_told_while_serving_and_by_the_replay, setup, teardown),
         cmocka_unit_test_setup_teardown(too_much_for_a_batch_is_known_before, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stop_answers_and_closes_everything, setup, teardown),
