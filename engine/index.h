@@ -28,6 +28,11 @@ OT_MUST_CHECK enum ot_err eng_index_at(struct ot_io *io, int fd, uint32_t slot, 
 OT_MUST_CHECK enum ot_err eng_time_index_at(struct ot_io *io, int fd, uint32_t slot, int64_t base_offset, struct eng_time_entry *out);
 /* The last entry with offset <= asked. */
 OT_MUST_CHECK enum ot_err eng_index_floor(struct ot_io *io, int fd, uint32_t count, int64_t base_offset, int64_t offset, struct eng_index_entry *out);
+/* The same, and the entry behind it, mostly with one read. end_offset: of the last record that the entries may name, about (a better guess of where to
+ * look); base_offset when not known. may_not_block: BUSY when what it would read is not in the page cache. */
+struct eng_index_look { struct ot_io *io; int fd; uint32_t count; int64_t base_offset, end_offset; bool may_not_block; };
+struct eng_index_around { struct eng_index_entry floor, next; bool has_floor, has_next; };
+OT_MUST_CHECK enum ot_err eng_index_around(const struct eng_index_look *look, int64_t offset, struct eng_index_around *out);
 /* The first entry with pos >= asked. */
 OT_MUST_CHECK enum ot_err eng_index_ceiling_pos(struct ot_io *io, int fd, uint32_t count, int64_t base_offset, uint64_t pos, struct eng_index_entry *out);
 /* The last entry with timestamp <= asked. */

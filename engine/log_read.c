@@ -110,7 +110,8 @@ static enum ot_err part_limit(struct eng_log *log, const struct part *part, int6
         *pos_out = part->limit.pos;
         return OT_OK;
     }
-    enum ot_err err = eng_segment_find(part->seg, log->dir_path, limit, part->bytes, part->limit_hint, may_block, &found);
+    struct eng_find how = { limit, part->end_offset, part->bytes, part->limit_hint, may_block };
+    enum ot_err err = eng_segment_find_as(part->seg, log->dir_path, &how, &found);
     if (err == OT_ERR_NOT_FOUND) *pos_out = part->bytes;
     else if (err == OT_OK) *pos_out = OT_MAX(found.pos, from_pos);
     return err == OT_ERR_NOT_FOUND ? OT_OK : err;
@@ -129,7 +130,8 @@ static enum ot_err part_range(struct eng_log *log, const struct part *part, int6
         out->pos = part->start.pos;
         out->base_offset = part->start.base_offset;
     } else if (first) {
-        err = eng_segment_find(part->seg, log->dir_path, offset, part->bytes, part->start_hint, may_block, &found);
+        struct eng_find how = { offset, part->end_offset, part->bytes, part->start_hint, may_block };
+        err = eng_segment_find_as(part->seg, log->dir_path, &how, &found);
         if (err == OT_ERR_NOT_FOUND) {     /* a hole up to the end of the segment */
             out->pos = out->end = part->bytes;
             return OT_OK;

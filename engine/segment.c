@@ -198,30 +198,29 @@ enum ot_err eng_segment_load_counts(struct eng_segment *seg, const char *dir_pat
 
 /* ---- lookup ---- */
 
-/* Where the index says to begin; *entry_out is only set when it knew something. */
-static enum ot_err index_start(struct eng_segment *seg, const char *dir_path, int64_t offset, uint64_t bytes, bool may_block, bool *known_out,
-    struct eng_index_entry *entry_out)
+/* What the index says about the place; entries at or behind how->bytes name batches that are not published yet. */
+static enum ot_err index_ask(struct eng_segment *seg, const char *dir_path, const struct eng_find *how, struct eng_index_around *out)
 {
-    struct ot_io *io = seg->store->io;
     int fd = -1;
-    *known_out = false;
+    *out = (struct eng_index_around){ 0 };
     uint32_t count = atomic_load(&seg->index_count);
     if (count == ENG_COUNT_UNKNOWN) {
-        if (!may_block) return OT_ERR_BUSY;
+        if (!how->may_block) return OT_ERR_BUSY;
         enum ot_err err = load_count(seg, dir_path, ENG_SEGMENT_INDEX, ENG_INDEX_ENTRY_BYTES, &seg->index_count);
         if (err != OT_OK) return err;
         count = atomic_load(&seg->index_count);
     }
     if (count == 0) return OT_OK;
-    enum ot_err err = eng_segment_acquire(seg, dir_path, ENG_SEGMENT_INDEX, may_block, &fd);
-    if (err == OT_ERR_NOT_FOUND || (err == OT_ERR_BUSY && may_block)) return OT_OK;    /* lost, or being replaced: read from the start */
+    enum ot_err err = eng_segment_acquire(seg, dir_path, ENG_SEGMENT_INDEX, how->may_block, &fd);
+    if (err == OT_ERR_NOT_FOUND || (err == OT_ERR_BUSY && how->may_block)) return OT_OK;    /* lost, or being replaced: read from the start */
     if (err != OT_OK) return err;
-    if (!may_block && !io->ops->is_cached(io, fd, 0, (uint64_t)count * ENG_INDEX_ENTRY_BYTES)) err = OT_ERR_BUSY;
-    else err = eng_index_floor(io, fd, count, seg->base_offset, offset, entry_out);
+    struct eng_index_look look = { seg->store->io, fd, count, seg->base_offset, how->end_offset, !how->may_block };
+    err = eng_index_around(&look, how->offset, out);
     eng_segment_release(seg, ENG_SEGMENT_INDEX);
-    if (err == OT_OK) *known_out = entry_out->pos < bytes;
-    else if (err == OT_ERR_NOT_FOUND || err == OT_ERR_SHORT) err = OT_OK;
-    return err;
+    if (err != OT_OK) out->has_floor = out->has_next = false;
+    out->has_floor = out->has_floor && out->floor.pos < how->bytes;
+    out->has_next = out->has_next && out->next.pos < how->bytes;
+    return err == OT_ERR_SHORT ? OT_OK : err;
 }
 
 /* Walks from pos to the batch asked for. must_end: the last offset of the batch at pos as the index has it, or -1; another one: MISMATCH. */
@@ -249,24 +248,51 @@ static enum ot_err walk(struct eng_segment *seg, int fd, uint64_t pos, uint64_t 
     }
 }
 
-enum ot_err eng_segment_find(struct eng_segment *seg, const char *dir_path, int64_t offset, uint64_t bytes, uint64_t hint_pos, bool may_block,
-    struct eng_found *out)
+/* Batches larger than the index interval have an entry each, so the one behind the floor is mostly the one asked for: one read instead of two, or more.
+ * NOT_FOUND: it is not that one. */
+static enum ot_err find_at_entry(struct eng_segment *seg, int fd, const struct eng_find *how, const struct eng_index_around *around, struct eng_found *out)
 {
-    struct eng_index_entry entry = { 0 };
-    bool known = false;
+    uint8_t header[ENG_BATCH_HEADER_BYTES];
+    struct ot_io *io = seg->store->io;
+    const struct eng_index_entry *entry = &around->next;
+    if (!around->has_next || how->bytes - entry->pos < sizeof header) return OT_ERR_NOT_FOUND;
+    if (around->has_floor && entry->pos - around->floor.pos < ENG_SCAN_BUFFER_BYTES) return OT_ERR_NOT_FOUND;      /* one read shows all between the two */
+    if (!how->may_block && !io->ops->is_cached(io, fd, entry->pos, sizeof header)) return OT_ERR_BUSY;
+    enum ot_err err = ot_io_read_exact(io, fd, header, sizeof header, entry->pos);
+    if (err == OT_ERR_SHORT) return OT_ERR_CORRUPT;
+    if (err != OT_OK) return err;
+    if (eng_batch_parse(header, sizeof header, &out->info) != OT_OK || out->info.magic != 2) return OT_ERR_NOT_FOUND;
+    if (eng_batch_last_offset(&out->info) != entry->offset || (uint64_t)out->info.batch_bytes > how->bytes - entry->pos) return OT_ERR_MISMATCH;
+    if (out->info.base_offset > how->offset) return OT_ERR_NOT_FOUND;
+    out->pos = entry->pos;
+    return OT_OK;
+}
+
+enum ot_err eng_segment_find_as(struct eng_segment *seg, const char *dir_path, const struct eng_find *how, struct eng_found *out)
+{
+    struct eng_index_around around = { 0 };
     int fd = -1;
     enum ot_err err = OT_OK;
-    if (hint_pos == UINT64_MAX && (err = index_start(seg, dir_path, offset, bytes, may_block, &known, &entry)) != OT_OK) return err;
-    if ((err = eng_segment_acquire(seg, dir_path, ENG_SEGMENT_LOG, may_block, &fd)) != OT_OK) return err;
-    uint64_t pos = hint_pos != UINT64_MAX ? hint_pos : known ? entry.pos : 0;
-    err = walk(seg, fd, pos, bytes, offset, known ? entry.offset : -1, may_block, out);
+    bool hinted = how->hint_pos != UINT64_MAX;
+    if (!hinted && (err = index_ask(seg, dir_path, how, &around)) != OT_OK) return err;
+    if ((err = eng_segment_acquire(seg, dir_path, ENG_SEGMENT_LOG, how->may_block, &fd)) != OT_OK) return err;
+    uint64_t pos = hinted ? how->hint_pos : around.has_floor ? around.floor.pos : 0;
+    err = find_at_entry(seg, fd, how, &around, out);
+    if (err == OT_ERR_NOT_FOUND) err = walk(seg, fd, pos, how->bytes, how->offset, around.has_floor ? around.floor.offset : -1, how->may_block, out);
     if (err == OT_ERR_MISMATCH) {          /* the index lies: do without it now, and have it made anew */
         if (!atomic_exchange(&seg->index_doubted, true))
-            ot_log(OT_LOG_WARN, "log", "index_damaged", "dir=%s base_offset=%" PRId64 " at_offset=%" PRId64, dir_path, seg->base_offset, entry.offset);
-        err = may_block ? walk(seg, fd, 0, bytes, offset, -1, true, out) : OT_ERR_BUSY;
+            ot_log(OT_LOG_WARN, "log", "index_damaged", "dir=%s base_offset=%" PRId64 " at_offset=%" PRId64, dir_path, seg->base_offset, how->offset);
+        err = how->may_block ? walk(seg, fd, 0, how->bytes, how->offset, -1, true, out) : OT_ERR_BUSY;
     }
     eng_segment_release(seg, ENG_SEGMENT_LOG);
     return err;
+}
+
+enum ot_err eng_segment_find(struct eng_segment *seg, const char *dir_path, int64_t offset, uint64_t bytes, uint64_t hint_pos, bool may_block,
+    struct eng_found *out)
+{
+    struct eng_find how = { .offset = offset, .end_offset = seg->base_offset, .bytes = bytes, .hint_pos = hint_pos, .may_block = may_block };
+    return eng_segment_find_as(seg, dir_path, &how, out);
 }
 
 /* ---- times ---- */

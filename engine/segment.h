@@ -76,6 +76,9 @@ struct eng_file *eng_segment_file(struct eng_segment *seg, enum eng_segment_file
 struct eng_found { uint64_t pos; struct eng_batch_info info; };
 OT_MUST_CHECK enum ot_err eng_segment_find(struct eng_segment *seg, const char *dir_path, int64_t offset, uint64_t bytes, uint64_t hint_pos, bool may_block,
     struct eng_found *out);
+/* The same with a guess of where to look in the index: end_offset, behind the last record of the segment (base_offset: not known). */
+struct eng_find { int64_t offset, end_offset; uint64_t bytes, hint_pos; bool may_block; };
+OT_MUST_CHECK enum ot_err eng_segment_find_as(struct eng_segment *seg, const char *dir_path, const struct eng_find *how, struct eng_found *out);
 /* Largest timestamp among the first `bytes` of a segment that ends at end_offset: of a sealed one from its time index, else from the batches. */
 OT_MUST_CHECK enum ot_err eng_segment_load_times(struct eng_segment *seg, const char *dir_path, uint64_t bytes, int64_t end_offset, struct eng_indexing *out);
 /* Entries in the index files; makes the counts known. Absent files count 0. */
