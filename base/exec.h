@@ -44,7 +44,10 @@ static inline void ot_exec_post(struct ot_exec *exec, struct ot_task *task) { ex
 #define OT_TURN_TASKS 16u
 void ot_exec_post_soon(struct ot_exec *exec, struct ot_task *task, uint32_t key);
 void ot_exec_turns_begin(void);        /* this thread works in turns from now on; for those who write an executor */
+void ot_exec_turn_begin(int64_t now_us);   /* after it slept */
 void ot_exec_turn_end(void);           /* sends out what waits; before the thread sleeps */
+/* How long this thread's turn has lasted, for those who would do a short piece of work in it rather than wake another thread; 0 where there are no turns. */
+int64_t ot_exec_turn_age_us(int64_t now_us);
 
 static inline void ot_exec_timer_set(struct ot_exec *exec, struct ot_timer *timer, int64_t deadline_us)
 {

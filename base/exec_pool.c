@@ -3,6 +3,7 @@
 #include "base/util.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,10 @@
 struct worker {
     pthread_t thread;
     struct ot_exec_pool *pool;
+    struct worker *idle_next;
+    pthread_cond_t called;
+    bool idle;                        /* on the pool's list; under its mutex */
+    bool ending;                      /* its own: sends out what it posted soon, and looks at the queue next */
     _Atomic int64_t busy_us;          /* of finished tasks */
     _Atomic int64_t running_since_us; /* 0 when idle */
     uint32_t number;
@@ -19,26 +24,38 @@ struct ot_exec_pool {
     struct ot_exec exec;
     const char *name;
     pthread_mutex_t mutex;
-    pthread_cond_t queued;
     struct ot_task *first, **end;
-    uint32_t queued_count, idle_count;
+    struct worker *idle;              /* the one that worked last is called first: its stack and caches are warm */
+    uint32_t queued_count;
     bool stopping;
+    _Atomic uint32_t posting;         /* threads inside post: the call comes after the mutex, when the task may have run already */
     int64_t asked_us, asked_busy_us; /* of the last busy_ratio */
     uint32_t worker_count;
     struct worker workers[];
 };
 
+static _Thread_local const struct worker *worker_here;
+
 static void pool_post_many(struct ot_exec *exec, struct ot_task *first, struct ot_task *last, uint32_t count)
 {
     struct ot_exec_pool *pool = OT_CONTAINER(exec, struct ot_exec_pool, exec);
+    struct worker *call = NULL;
     first->behind = count - 1;
     last->next = NULL;
+    atomic_fetch_add_explicit(&pool->posting, 1, memory_order_relaxed);
     pthread_mutex_lock(&pool->mutex);
+    const bool mine = worker_here != NULL && worker_here->pool == pool && worker_here->ending && pool->first == NULL; /* we take it ourselves next */
     *pool->end = first;
     pool->end = &last->next;
     pool->queued_count += count;
-    if (pool->idle_count > 0) pthread_cond_signal(&pool->queued);
+    if (!mine && pool->idle != NULL) {
+        call = pool->idle;
+        pool->idle = call->idle_next;
+        call->idle = false;
+    }
     pthread_mutex_unlock(&pool->mutex);
+    if (call != NULL) pthread_cond_signal(&call->called); /* outside, or it would wake only to wait for the mutex */
+    atomic_fetch_sub_explicit(&pool->posting, 1, memory_order_release);
 }
 
 static void pool_post(struct ot_exec *exec, struct ot_task *task)
@@ -85,14 +102,27 @@ static void run_all(struct worker *worker, struct ot_task *task)
 {
     const int64_t start_us = ot_clock_boot_us();
     atomic_store_explicit(&worker->running_since_us, start_us, memory_order_relaxed);
+    ot_exec_turn_begin(start_us);
     while (task != NULL) {
         struct ot_task *next = task->next; /* the task may be gone, or posted again, afterwards */
         task->run(task);
         task = next;
     }
+    worker->ending = true;
     ot_exec_turn_end();
+    worker->ending = false;
     atomic_fetch_add_explicit(&worker->busy_us, ot_clock_boot_us() - start_us, memory_order_relaxed);
     atomic_store_explicit(&worker->running_since_us, 0, memory_order_relaxed);
+}
+
+/* Under the mutex. */
+static void wait_idle(struct worker *worker)
+{
+    struct ot_exec_pool *pool = worker->pool;
+    worker->idle = true;
+    worker->idle_next = pool->idle;
+    pool->idle = worker;
+    while (worker->idle) pthread_cond_wait(&worker->called, &pool->mutex);
 }
 
 static void *worker_main(void *arg)
@@ -103,6 +133,7 @@ static void *worker_main(void *arg)
     snprintf(name, sizeof(name), "%.11s-%u", pool->name, worker->number % 1000);
     pthread_setname_np(pthread_self(), name);
     ot_exec_turns_begin();
+    worker_here = worker;
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
         if (pool->first != NULL) {
@@ -113,9 +144,7 @@ static void *worker_main(void *arg)
             continue;
         }
         if (pool->stopping) break; /* what a running task still posts is run by its own worker afterwards */
-        pool->idle_count++;
-        pthread_cond_wait(&pool->queued, &pool->mutex);
-        pool->idle_count--;
+        wait_idle(worker);
     }
     pthread_mutex_unlock(&pool->mutex);
     return NULL;
@@ -131,11 +160,11 @@ enum ot_err ot_exec_pool_start(const char *name, uint32_t thread_count, struct o
     pool->end = &pool->first;
     pool->asked_us = ot_clock_boot_us();
     pthread_mutex_init(&pool->mutex, NULL);
-    pthread_cond_init(&pool->queued, NULL);
     for (uint32_t i = 0; i < thread_count; i++) {
         struct worker *worker = &pool->workers[i];
         worker->pool = pool;
         worker->number = i;
+        pthread_cond_init(&worker->called, NULL);
         if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0) {
             ot_exec_pool_stop(pool);
             return OT_ERR_NO_MEMORY;
@@ -199,11 +228,15 @@ void ot_exec_pool_stop(struct ot_exec_pool *pool)
     if (pool == NULL) return;
     pthread_mutex_lock(&pool->mutex);
     pool->stopping = true;
-    pthread_cond_broadcast(&pool->queued);
+    for (; pool->idle != NULL; pool->idle = pool->idle->idle_next) {
+        pool->idle->idle = false;
+        pthread_cond_signal(&pool->idle->called);
+    }
     pthread_mutex_unlock(&pool->mutex);
     for (uint32_t i = 0; i < pool->worker_count; i++) pthread_join(pool->workers[i].thread, NULL);
     OT_ASSERT(pool->first == NULL);
-    pthread_cond_destroy(&pool->queued);
+    while (atomic_load_explicit(&pool->posting, memory_order_acquire) > 0) sched_yield();
+    for (uint32_t i = 0; i < pool->worker_count; i++) pthread_cond_destroy(&pool->workers[i].called);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
 }

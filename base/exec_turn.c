@@ -12,6 +12,7 @@ struct list {
 static _Thread_local struct list lists[LISTS];
 static _Thread_local uint32_t used, oldest;
 static _Thread_local bool in_turns;
+static _Thread_local int64_t began_us;
 
 static void send_out(struct list *list)
 {
@@ -54,6 +55,16 @@ void ot_exec_post_soon(struct ot_exec *exec, struct ot_task *task, uint32_t key)
 void ot_exec_turns_begin(void)
 {
     in_turns = true;
+}
+
+void ot_exec_turn_begin(int64_t now_us)
+{
+    began_us = now_us;
+}
+
+int64_t ot_exec_turn_age_us(int64_t now_us)
+{
+    return in_turns ? now_us - began_us : 0;
 }
 
 void ot_exec_turn_end(void)

@@ -162,7 +162,9 @@ static int loop_wait(struct ot_loop *loop, struct epoll_event *events)
     const int count = epoll_wait(loop->epoll_fd, events, EVENTS_PER_TURN, timeout_ms);
     atomic_store_explicit(&loop->sleeping, false, memory_order_seq_cst);
     atomic_store_explicit(&loop->waits_since_us, 0, memory_order_relaxed);
-    if (timeout_ms != 0) atomic_fetch_add_explicit(&loop->waited_us, ot_clock_boot_us() - before_us, memory_order_relaxed);
+    const int64_t after_us = ot_clock_boot_us();
+    if (timeout_ms != 0) atomic_fetch_add_explicit(&loop->waited_us, after_us - before_us, memory_order_relaxed);
+    ot_exec_turn_begin(after_us);
     if (count < 0 && errno != EINTR) ot_log(OT_LOG_ERROR, "net", "epoll_failed", "loop=%s errno=%d", loop->name, errno);
     return count;
 }

@@ -477,6 +477,15 @@ static void what_is_posted_soon_goes_out_at_the_end_of_the_turn_to_one_thread(vo
     }
 }
 
+static void a_turn_has_an_age_where_there_are_turns(void **state)
+{
+    (void)state;
+    assert_int_equal(ot_exec_turn_age_us(12345), 0);
+    ot_exec_turns_begin(); /* this thread, as if it were a reactor; it posts nothing soon */
+    ot_exec_turn_begin(12000);
+    assert_int_equal(ot_exec_turn_age_us(12345), 345);
+}
+
 static void a_full_list_goes_out_before_the_turn_ends(void **state)
 {
     (void)state;
@@ -505,4 +514,5 @@ TEST_MAIN(cmocka_unit_test(what_is_posted_soon_goes_out_at_the_end_of_the_turn_t
     cmocka_unit_test(a_pool_runs_tasks_side_by_side_and_counts_the_waiting), cmocka_unit_test(a_pool_has_no_timers),
     cmocka_unit_test(a_thread_runs_one_task_at_a_time_in_the_order_posted), cmocka_unit_test(timers_fire_in_order_and_never_early),
     cmocka_unit_test(a_timer_that_is_always_due_leaves_tasks_their_turn), cmocka_unit_test(timers_are_set_on_their_own_thread_only),
-    cmocka_unit_test(a_stopping_thread_runs_what_is_queued_and_what_that_posts))
+    cmocka_unit_test(a_stopping_thread_runs_what_is_queued_and_what_that_posts),
+    cmocka_unit_test(a_turn_has_an_age_where_there_are_turns) /* last: the main thread has turns from then on */)
