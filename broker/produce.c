@@ -10,6 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A small compressed batch is checked on the reactor: waking a thread for it, and the reactor again when it is done, costs several times what the check does, and the
+ * connection's next request would wait for both. Not when the turn has lasted a while: others wait for its end. */
+#define HERE_BYTES_MAX (16u << 10)     /* compressed */
+#define HERE_PLAIN_BYTES_MAX (64u << 10)
+#define HERE_TURN_US_MAX 1000
+
 struct broker_decoder *broker_decoder_take(struct broker_core *core)
 {
     pthread_mutex_lock(&core->decoders_mutex);
@@ -220,6 +226,24 @@ static void leave_checks(struct broker_produce_part *part, bool queued)
     if (!queued) release(produce, 1);
 }
 
+/* True: it is settled and may go into the lane. False: it goes the long way, as if nothing had been looked at (what is wrong with a batch is found out there too). */
+static bool check_here(struct broker_produce_part *part)
+{
+    struct broker_core *core = part->owner->core;
+    const enum eng_codec codec = part->verdict.info.codec;
+    if (part->records_bytes > HERE_BYTES_MAX || part->verdict.rebuild || codec == ENG_CODEC_GZIP) return false;
+    if (ot_exec_turn_age_us(part->call->started_us) > HERE_TURN_US_MAX) return false;
+    struct broker_decoder *decoder = broker_decoder_take(core);
+    if (decoder == NULL) return false;
+    struct eng_batch_rules rules = rules_of(part);
+    struct eng_batch_verdict before = part->verdict;
+    rules.deep_bytes_max = HERE_PLAIN_BYTES_MAX;
+    bool good = eng_batch_check_deep(part->records, part->records_bytes, &rules, decoder->decode, &part->verdict) == OT_OK && !part->verdict.rebuild;
+    if (!good) part->verdict = before;
+    broker_decoder_give(core, decoder);
+    return good;
+}
+
 static void deep_run(struct ot_task *task)
 {
     struct broker_produce_part *part = OT_CONTAINER(task, struct broker_produce_part, task);
@@ -307,7 +331,7 @@ bool broker_produce(struct broker *broker, struct broker_produce *produce)
         } else if (part->verdict.info.transactional && broker_verify_begin(part)) {
             verify++;
             atomic_fetch_add_explicit(&produce->unqueued_parts, 1, memory_order_relaxed);
-        } else if (part->verdict.needs_deep) {
+        } else if (part->verdict.needs_deep && !check_here(part)) {
             deep++;
             atomic_fetch_add_explicit(&produce->unqueued_parts, 1, memory_order_relaxed);
             ot_exec_post(part->owner->core->io_exec, &part->task);

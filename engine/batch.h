@@ -95,6 +95,7 @@ struct eng_batch_rules {
     enum eng_codec compression;     /* compression.type; ENG_CODEC_PRODUCER keeps what came */
     enum eng_timestamp_type timestamp_type;
     enum eng_origin origin;      /* REPLICATION: header and CRC only, offsets are the leader's */
+    uint32_t deep_bytes_max;     /* check_deep answers BUSY rather than decode more; 0: all */
     bool compact_only;           /* cleanup.policy has compact: every record needs a key */
     int16_t produce_api_version; /* for eng_batch_take; -1 outside Produce */
 };
@@ -129,7 +130,8 @@ OT_MUST_CHECK enum ot_err eng_batch_take(const uint8_t *payload, size_t bytes, c
 OT_MUST_CHECK enum ot_err eng_batch_check_shallow(
     const uint8_t *data, size_t bytes, const struct eng_batch_rules *rules, struct eng_batch_verdict *verdict);
 /* Every record of a compressed batch, through decode's window: never holds a record. verdict comes from check_shallow. A batch
- * that needs no deep check passes unread. Stricter than Kafka, which looks only at the start of each record. I/O thread. */
+ * that needs no deep check passes unread. Stricter than Kafka, which looks only at the start of each record. I/O thread; with a small
+ * rules->deep_bytes_max a reactor: BUSY says that the batch holds more, and that the verdict is spoilt. */
 OT_MUST_CHECK enum ot_err eng_batch_check_deep(const uint8_t *data, size_t bytes, const struct eng_batch_rules *rules,
     struct eng_decode *decode, struct eng_batch_verdict *verdict);
 /* The batch anew with the codec of rules->compression: record bytes are carried over as they are (offset deltas renumbered

@@ -269,12 +269,17 @@ enum ot_err eng_batch_check_deep(const uint8_t *data, size_t bytes, const struct
     }
     struct eng_record_iter iter;
     struct eng_record record;
+    eng_decode_bound(decode, rules->deep_bytes_max);
     enum ot_err err = eng_record_open(&iter, decode, data, bytes, rules->max_decompressed_bytes);
     while (err == OT_OK && (err = eng_record_skim(&iter, &record)) == OT_OK) {
         int32_t offset_delta = (int32_t)(uint32_t)(uint64_t)(record.offset - verdict->info.base_offset);
         record_check(verdict, rules, record.index, record.timestamp, offset_delta, record.key.null);
     }
     eng_decode_trim(decode);
+    eng_decode_bound(decode, 0);
+    if (err == OT_ERR_BUSY) {
+        return err;
+    }
     if (err != OT_ERR_NOT_FOUND) {
         return deep_refuse(verdict, err, iter.index);
     }

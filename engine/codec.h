@@ -44,6 +44,10 @@ OT_MUST_CHECK enum ot_err eng_decode_begin(
  * window above the limit. NO_MEMORY: now. */
 OT_MUST_CHECK enum ot_err eng_decode_next(struct eng_decode *decode, const uint8_t **chunk_out, size_t *chunk_bytes_out);
 
+/* From the next begin on, no more than this much is decoded (one chunk more at most, which of snappy may be 22 times the compressed bytes): next answers BUSY instead.
+ * 0: no bound, as after new. */
+void eng_decode_bound(struct eng_decode *decode, size_t plain_bytes);
+
 /* For engine/record.c: the buffer in which a record is put together. At least need_bytes, of which the first used_bytes are
  * kept. NO_MEMORY. */
 OT_MUST_CHECK enum ot_err eng_decode_hold(struct eng_decode *decode, size_t used_bytes, size_t need_bytes, uint8_t **data_out);

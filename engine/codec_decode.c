@@ -42,6 +42,7 @@ struct eng_decode {
     ZSTD_DCtx *zstd;
     const uint8_t *at, *end; /* compressed bytes not yet consumed */
     enum eng_codec codec;
+    size_t bound, decoded; /* eng_decode_bound; so much of this use's data is decoded */
     enum ot_err damage; /* to be reported once the chunk before it was taken */
     bool gzip_ready, ended, xerial, frame_open, lz4_drop, lz4_keep;
     uint8_t lz4_header[LZ4_HEADER_BYTES_MAX]; /* of a legacy frame, its checksum set right */
@@ -160,6 +161,11 @@ void eng_decode_trim(struct eng_decode *decode)
     }
     decode->ended = true;
     decode->damage = OT_OK;
+}
+
+void eng_decode_bound(struct eng_decode *decode, size_t plain_bytes)
+{
+    decode->bound = plain_bytes;
 }
 
 enum ot_err eng_decode_hold(struct eng_decode *decode, size_t used_bytes, size_t need_bytes, uint8_t **data_out)
@@ -488,6 +494,7 @@ enum ot_err eng_decode_begin(struct eng_decode *decode, enum eng_codec codec, co
         return OT_ERR_CORRUPT_MESSAGE;
     }
     decode->codec = codec;
+    decode->decoded = 0;
     decode->at = data;
     decode->end = data + bytes;
     enum ot_err err = codec == ENG_CODEC_NONE || codec == ENG_CODEC_SNAPPY ? OT_OK : window_take(decode);
@@ -531,8 +538,12 @@ enum ot_err eng_decode_next(struct eng_decode *decode, const uint8_t **chunk_out
     if (decode->damage != OT_OK || decode->ended) {
         return decode->damage;
     }
+    if (decode->bound > 0 && decode->decoded >= decode->bound) {
+        return decode->damage = OT_ERR_BUSY;
+    }
     size_t got = 0;
     enum ot_err err = decode_fill(decode, chunk_out, &got);
+    decode->decoded += got;
     if (err == OT_OK && got == 0) {
         err = decode->damage;
     }

@@ -1,4 +1,5 @@
 /* The append lane: order, duplicates, failures in the middle, and what each kind of acknowledgement waits for. */
+#include "base/util.h"
 #include "core_fixture.h"
 
 static void batches_lie_in_the_order_in_which_they_came(void **state)
@@ -327,6 +328,87 @@ static void a_flush_without_room_is_tried_again_and_takes_nothing_out_of_service
     assert_int_equal(call.part.error, OT_OK);
 }
 
+/* ---- where compressed batches are checked ---- */
+
+static struct ot_buf *packed(struct core_fixture *f, enum eng_codec codec, uint32_t value_bytes)
+{
+    struct eng_sink sink;
+    struct eng_batch_builder builder;
+    struct eng_batch_fields fields = eng_batch_fields_default();
+    struct eng_encode *encode = NULL;
+    uint8_t *value = calloc(1, value_bytes + 1);
+    assert_int_equal(eng_encode_new(&encode), OT_OK);
+    eng_sink_pool(&sink, f->pool, 1u << 20);
+    fields.codec = codec;
+    assert_int_equal(eng_batch_build_begin(&builder, &fields, encode, &sink), OT_OK);
+    assert_int_equal(eng_batch_build_next(&builder, 1750000000000, (struct ot_blob){ 0 }, (struct ot_blob){ value, value_bytes, false }, NULL, 0), OT_OK);
+    assert_int_equal(eng_batch_build_finish(&builder), OT_OK);
+    eng_encode_free(encode);
+    free(value);
+    return eng_sink_take(&sink);
+}
+
+/* True: everything was queued before broker_produce came back. */
+static bool produce_buf(struct core_fixture *f, struct produce_call *ask, struct ot_buf *buf)
+{
+    memset(ask, 0, sizeof(*ask));
+    ask->produce = (struct broker_produce){ .call = { .home = f->home, .done = produce_done }, .buf = buf, .acks = 1, .timeout_ms = 5000, .api_version = 13,
+        .origin = ENG_ORIGIN_CLIENT, .parts = &ask->part, .part_count = 1, .queued = produce_queued };
+    ask->produce.transactional_id.null = true;
+    ask->part = (struct broker_produce_part){ .topic = ot_str_of("t"), .partition = 0, .records = buf->data, .records_bytes = buf->bytes };
+    return broker_produce(f->broker, &ask->produce);
+}
+
+static void a_small_compressed_batch_is_checked_at_once_and_others_elsewhere(void **state)
+{
+    static const struct { enum eng_codec codec; uint32_t value_bytes; bool at_once; } rows[] = {
+        { ENG_CODEC_LZ4, 5000, true }, { ENG_CODEC_SNAPPY, 5000, true }, { ENG_CODEC_ZSTD, 5000, true },
+        { ENG_CODEC_GZIP, 5000, false },           /* slow to decode */
+        { ENG_CODEC_ZSTD, 300000, false },         /* a few bytes that hold a lot */
+        { ENG_CODEC_LZ4, 300000, false }, { ENG_CODEC_NONE, 300000, true },
+    };
+    struct core_fixture *f = *state;
+    struct produce_call call;
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    run(f);
+    for (size_t i = 0; i < OT_ARRAY_COUNT(rows); i++) {
+        assert_int_equal(produce_buf(f, &call, packed(f, rows[i].codec, rows[i].value_bytes)), rows[i].at_once);
+        run(f);
+        assert_true(call.done);
+        assert_int_equal(call.part.error, OT_OK);
+        assert_int_equal(call.part.base_offset, (int64_t)i);
+    }
+}
+
+static void a_small_damaged_batch_is_refused_with_its_reason(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call call;
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    run(f);
+    struct ot_buf *buf = packed(f, ENG_CODEC_ZSTD, 5000);
+    buf->data[ENG_BATCH_HEADER_BYTES] ^= 0xff;
+    ot_store_u32(buf->data + ENG_BATCH_CRC_POS, ot_crc32c(0, buf->data + ENG_BATCH_CRC_FROM, buf->bytes - ENG_BATCH_CRC_FROM));
+    (void)produce_buf(f, &call, buf);
+    run(f);
+    assert_true(call.done);
+    assert_int_equal(call.part.error, OT_ERR_CORRUPT_MESSAGE);
+    assert_non_null(strstr(call.part.text, "zstd"));
+}
+
+static void a_topic_with_a_codec_of_its_own_gets_its_batches_repacked(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call call;
+    fixture_set(f, "compression.type", "zstd");
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    run(f);
+    assert_false(produce_buf(f, &call, packed(f, ENG_CODEC_LZ4, 5000)));
+    run(f);
+    assert_true(call.done);
+    assert_int_equal(call.part.error, OT_OK);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -347,6 +429,9 @@ int main(void)
         TEST(a_flush_that_fails_takes_the_directory_out_of_service_once),
         TEST(a_flush_without_room_is_tried_again_and_takes_nothing_out_of_service),
         TEST(a_full_disk_refuses_produce_and_lets_delete_records_go_on),
+        TEST(a_small_compressed_batch_is_checked_at_once_and_others_elsewhere),
+        TEST(a_small_damaged_batch_is_refused_with_its_reason),
+        TEST(a_topic_with_a_codec_of_its_own_gets_its_batches_repacked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -389,6 +389,31 @@ static void names_are_those_of_the_configuration(void **state)
         eng_decode_begin(b->decode, (enum eng_codec)6, (const uint8_t *)"", 0, false), OT_ERR_UNSUPPORTED_COMPRESSION_TYPE);
 }
 
+static void a_bound_stops_the_decoder_and_is_lifted_again(void **state)
+{
+    struct bench *b = *state;
+    const size_t bytes = 300000;
+    uint8_t *data = plain_make(bytes, 5);
+    static const enum eng_codec codecs[] = { ENG_CODEC_GZIP, ENG_CODEC_LZ4, ENG_CODEC_ZSTD };
+    for (size_t i = 0; i < OT_ARRAY_COUNT(codecs); i++) {
+        struct eng_sink sink;
+        eng_sink_pool(&sink, b->pool, 1u << 20);
+        assert_int_equal(pack(b, codecs[i], ENG_CODEC_LEVEL_DEFAULT, data, bytes, bytes, &sink), OT_OK);
+        for (int bounded = 1; bounded >= 0; bounded--) {
+            const uint8_t *chunk = NULL;
+            size_t got = 0, sum = 0;
+            enum ot_err err;
+            eng_decode_bound(b->decode, bounded ? 100000 : 0);
+            assert_int_equal(eng_decode_begin(b->decode, codecs[i], sink.data, sink.bytes, false), OT_OK);
+            while ((err = eng_decode_next(b->decode, &chunk, &got)) == OT_OK && got > 0) sum += got;
+            assert_int_equal(err, bounded ? OT_ERR_BUSY : OT_OK);
+            assert_in_range(sum, bounded ? 100000 : bytes, bounded ? 100000 + 65536 : bytes);
+        }
+        eng_sink_free(&sink);
+    }
+    free(data);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, bench_open, bench_close)
@@ -408,6 +433,7 @@ int main(void)
         T(a_sink_is_never_filled_beyond_its_bound),
         T(a_pooled_sink_hands_its_buffer_over),
         T(names_are_those_of_the_configuration),
+        T(a_bound_stops_the_decoder_and_is_lifted_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
