@@ -89,7 +89,7 @@
     X(max_decompressed_message_bytes, "max.decompressed.message.bytes", INT, "2147483647", 0, INT32_MAX, NULL, RESTART, NULL, "largest record after decompression") \
     X(socket_request_max_bytes, "socket.request.max.bytes", INT, "104857600", 1, INT32_MAX, NULL, RESTART, NULL, "largest request") \
     X(socket_send_buffer_bytes, "socket.send.buffer.bytes", INT, "102400", -1, INT32_MAX, NULL, RESTART, NULL, "SO_SNDBUF; -1 = the system's") \
-    X(socket_receive_buffer_bytes, "socket.receive.buffer.bytes", INT, "102400", -1, INT32_MAX, NULL, RESTART, NULL, "SO_RCVBUF; -1 = the system's") \
+    X(socket_receive_buffer_bytes, "socket.receive.buffer.bytes", INT, "-1", -1, INT32_MAX, NULL, RESTART, NULL, "SO_RCVBUF; -1 = the system's, which grows with the need: Kafka's default of 102400 doubles the CPU that large batches cost") \
     X(socket_listen_backlog_size, "socket.listen.backlog.size", INT, "50", 1, INT32_MAX, NULL, RESTART, NULL, "connections waiting to be accepted") \
     X(max_connections, "max.connections", INT, "2147483647", 0, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "connections in all") \
     X(max_connections_per_ip, "max.connections.per.ip", INT, "2147483647", 0, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "connections from one address") \
