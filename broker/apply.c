@@ -208,3 +208,11 @@ void broker_apply_delta(struct broker *broker, const struct coord_value *value, 
     }
     ot_arena_free(&a.arena);
 }
+
+void broker_apply_defaults(struct broker *broker, const struct coord_value *value)
+{
+    struct applying a;
+    applying_begin(&a, broker, value, NULL);
+    configure_all(&a);
+    ot_arena_free(&a.arena);
+}

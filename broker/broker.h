@@ -40,6 +40,10 @@ OT_MUST_CHECK enum ot_err broker_open(const struct broker_setup *setup, struct b
 void broker_stop(struct broker *broker);
 void broker_close(struct broker *broker);      /* frees; doors are closed before */
 
+/* SIGHUP's way: fresh is a store into which the configuration file alone was loaded; it is borrowed until this returns. What may change while we run is applied, what needs a
+ * restart is named in the log. Blocks for the coordinator's thread: not to be called on it. */
+void broker_reload(struct broker *broker, const struct broker_config_store *fresh);
+
 struct broker_health { bool ready; const char *reason; uint32_t partitions_total, partitions_open; };
 void broker_health(struct broker *broker, struct broker_health *out);
 struct ot_exec *broker_io_exec(struct broker *broker);

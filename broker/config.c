@@ -100,7 +100,7 @@ static void let_go(struct broker_config_store *store, uint64_t ticks)
     }
 }
 
-static enum ot_err refresh(struct broker_config_store *store)
+enum ot_err broker_config_refresh(struct broker_config_store *store)
 {
     uint64_t ticks = atomic_load(&store->ticks);
     uint32_t count;
@@ -148,7 +148,7 @@ enum ot_err broker_config_store_new(struct broker_config_store **out)
     ot_map_init(&store->ignored);
     store->slots = calloc(count, sizeof(*store->slots));
     store->slot_count = count;
-    enum ot_err err = store->slots == NULL ? OT_ERR_NO_MEMORY : refresh(store);
+    enum ot_err err = store->slots == NULL ? OT_ERR_NO_MEMORY : broker_config_refresh(store);
     if (err == OT_OK) *out = store;
     else broker_config_store_free(store);
     return err;
@@ -233,7 +233,7 @@ enum ot_err broker_config_set(struct broker_config_store *store, enum broker_con
     replace(&slot->fixed[source], value);
     replace(&slot->origin[source], origin);
     if (!used) ot_ignore(ot_map_put(&store->ignored, key, strlen(key), (void *)(uintptr_t)row), "only a warning is lost");
-    err = refresh(store);
+    err = broker_config_refresh(store);
     pthread_mutex_unlock(&store->mutex);
     return err;
 }
@@ -273,7 +273,7 @@ void broker_config_unwatch(struct broker_config_store *store, void (*changed)(vo
     pthread_mutex_unlock(&store->watch_mutex);
 }
 
-static void tell(struct broker_config_store *store)
+void broker_config_tell(struct broker_config_store *store)
 {
     pthread_mutex_lock(&store->watch_mutex);
     for (size_t i = 0; i < OT_ARRAY_COUNT(store->watchers); i++)
@@ -289,9 +289,9 @@ enum ot_err broker_config_apply_dynamic(struct broker_config_store *store, int32
     pthread_mutex_lock(&store->mutex);
     struct broker_config_slot *slot = slot_of(store, row);
     replace(broker_id == -1 ? &slot->cluster_default : &slot->broker_dynamic, value);
-    enum ot_err err = refresh(store);
+    enum ot_err err = broker_config_refresh(store);
     pthread_mutex_unlock(&store->mutex);
-    if (err == OT_OK) tell(store);
+    if (err == OT_OK) broker_config_tell(store);
     return err;
 }
 

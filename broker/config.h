@@ -59,6 +59,11 @@ OT_MUST_CHECK enum ot_err broker_config_set(struct broker_config_store *store, e
     const char *key, const char *value, char *text_out, size_t text_bytes);
 /* Reads a file (Java properties with ${env:} ${file:} ${credential:}), then the drop-ins (all .properties files of FILE.d) in name order. */
 OT_MUST_CHECK enum ot_err broker_config_load_file(struct broker_config_store *store, const char *path, char *text_out, size_t text_bytes);
+/* What the file says now (fresh: a store into which it alone was loaded) takes the place of what it said before, for keys that may change while the server runs; each is told every
+ * key that differs. On the coordinator's thread, like every change of a running store. NO_MEMORY: some keys are taken over, some not. */
+enum broker_config_reloaded { BROKER_RELOAD_APPLIED, BROKER_RELOAD_HIDDEN /* a stronger source says something else */, BROKER_RELOAD_RESTART /* left as it was */ };
+OT_MUST_CHECK enum ot_err broker_config_reload(struct broker_config_store *store, const struct broker_config_store *fresh,
+    void (*each)(void *arg, const char *key, enum broker_config_reloaded how), void *arg);
 /* OTTLA_… variables (environ style array). */
 OT_MUST_CHECK enum ot_err broker_config_load_environment(struct broker_config_store *store, char *const *environment, char *text_out, size_t text_bytes);
 /* Warnings gathered (keys without meaning here, plain secrets in a wide file…): each(arg, text). */

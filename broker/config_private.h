@@ -45,6 +45,9 @@ struct broker_config_store {
     pthread_mutex_t watch_mutex;                       /* guards the watchers; held while they are told; before mutex */
     struct { void (*changed)(void *arg, const struct broker_config *now); void *arg; } watchers[8];
 };
+/* New current values from the slots (mutex held), and the watchers told (mutex not held). */
+OT_MUST_CHECK enum ot_err broker_config_refresh(struct broker_config_store *store);
+void broker_config_tell(struct broker_config_store *store);
 void broker_config_warn(struct broker_config_store *store, const char *text);
 const char *broker_config_intern(struct broker_config_store *store, const char *text);
 /* Strongest value of one key by itself (NULL: nowhere set) and where from. Mutex held. */

@@ -101,6 +101,7 @@ struct broker {
 void broker_apply_configs(struct broker *broker, const struct coord_value *value);     /* all dynamic broker configs */
 void broker_apply_all(struct broker *broker, const struct coord_value *value, struct broker_batch *batch);
 void broker_apply_delta(struct broker *broker, const struct coord_value *value, struct ot_blob delta, struct broker_batch *batch);
+void broker_apply_defaults(struct broker *broker, const struct coord_value *value);    /* the broker's values changed: topics take their defaults from them */
 
 /* evidence.c (coordinator.md §7): what the last life left behind. */
 OT_MUST_CHECK enum ot_err broker_evidence_judge(struct broker *broker, enum coord_boot *out);

@@ -40,6 +40,7 @@ const struct cli_flag cli_server_flags[] = {
 enum { SHARD_THREADS_MAX = 16, CLEANER_THREADS_MAX = 16, SYNC_EACH_MAX = 32 };
 
 struct house {
+    const struct cli_args *args;
     struct broker_config_store *config;
     struct ot_mem_budget budget;
     struct ot_exec_pool *io_pool, *flush_pool, *cleaner_pool;
@@ -273,13 +274,30 @@ static void take_down(struct house *house)
     broker_config_store_free(house->config);
 }
 
-static int wait_for_signal(const sigset_t *signals)
+/* The file may be half written, or wrong: then all stays as it is. */
+static void reload(struct house *house)
+{
+    struct broker_config_store *fresh = NULL;
+    char why[512] = "", field[OT_LOG_FIELD_BYTES];
+    const char *path = cli_server_config_file(house->args);
+    if (path == NULL) {
+        ot_log(OT_LOG_INFO, "config", "no_file_to_reload", "reason=\"the server was started without a configuration file\"");
+        return;
+    }
+    enum ot_err err = broker_config_store_new(&fresh);
+    if (err == OT_OK) err = broker_config_load_file(fresh, path, why, sizeof(why));
+    if (err == OT_OK) broker_reload(house->broker, fresh);
+    else ot_log(OT_LOG_ERROR, "config", "file_not_reloaded", "path=%s reason=%s", path, ot_log_field(field, why[0] != 0 ? why : ot_err_text(err)));
+    broker_config_store_free(fresh);
+}
+
+static int wait_for_signal(struct house *house, const sigset_t *signals)
 {
     for (;;) {
         int number = 0;
         if (sigwait(signals, &number) != 0) continue;
         if (number == SIGHUP) {
-            ot_log(OT_LOG_INFO, "server", "reload", "nothing to reload that is read from files while running");
+            reload(house);
             continue;
         }
         ot_log(OT_LOG_INFO, "server", "stopping", "signal=%s", number == SIGINT ? "SIGINT" : "SIGTERM");
@@ -324,7 +342,7 @@ static int run(struct house *house)
         return cli_fail(CLI_CONFLICT, "ottla server --data OTHER-DIRECTORY, or stop the other one", "the server did not start: another server uses the data in %s", config->log_dirs);
     if (err != OT_OK) return cli_fail(CLI_FAILED, NULL, "the server did not start: %s", why[0] != 0 ? why : ot_err_text(err));
     say_ready(house);
-    (void)wait_for_signal(&signals);
+    (void)wait_for_signal(house, &signals);
     return CLI_DONE;
 }
 
@@ -341,7 +359,7 @@ static int check(struct house *house)
 
 int cli_server_run(const struct cli_args *args)
 {
-    struct house house = { .started_us = ot_clock_boot_us() };
+    struct house house = { .args = args, .started_us = ot_clock_boot_us() };
     broker_slow_init(&house.slow);
     if (broker_config_store_new(&house.config) != OT_OK) return cli_fail(CLI_FAILED, NULL, "out of memory");
     int code = cli_server_config(args, house.config);

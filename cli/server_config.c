@@ -22,13 +22,19 @@ static void warn(void *arg, const char *text)
     fprintf(stderr, "warning: %s\n", text);
 }
 
-static int load_file(const struct cli_args *args, struct broker_config_store *store)
+const char *cli_server_config_file(const struct cli_args *args)
 {
-    char why[512];
     const char *path = cli_flag_value(args, "config");
     if (path == NULL) path = getenv("OTTLA_CONFIG");
     if (path == NULL && access(default_file, R_OK) == 0) path = default_file;
-    if (path == NULL || *path == 0) return -1;
+    return path == NULL || *path == 0 ? NULL : path;
+}
+
+static int load_file(const struct cli_args *args, struct broker_config_store *store)
+{
+    char why[512];
+    const char *path = cli_server_config_file(args);
+    if (path == NULL) return -1;
     if (broker_config_load_file(store, path, why, sizeof(why)) != OT_OK) return cli_fail(CLI_USAGE, NULL, "%s", why);
     return -1;
 }

@@ -9,6 +9,8 @@
 #define CLI_DIRS_MAX 64
 #define CLI_LISTENERS_MAX 16
 
+/* Where the file is: --config, $OTTLA_CONFIG, /etc/ottla/server.properties when it is there; NULL: there is none. */
+const char *cli_server_config_file(const struct cli_args *args);
 /* Loads everything in its order; -1: go on, else the exit code (words were printed). */
 int cli_server_config(const struct cli_args *args, struct broker_config_store *store);
 int cli_server_print_config(const struct broker_config_store *store);

@@ -43,7 +43,9 @@ static void the_page_says_what_the_tables_say(void **state)
              "Order, weakest first: built-in, file (`--config`, `OTTLA_CONFIG` or `/etc/ottla/server.properties`), its drop-ins (`FILE.d/*.properties`), environment\n"
              "(`OTTLA_` and the key in capitals, `.` as `_`, `_` as `__`, `-` as `___`), flags (`--set key=value`), cluster dynamic default, per-broker dynamic, topic override.\n"
              "Values may be `${env:NAME}`, `${file:/path}` or `${credential:NAME}`. `ottla server --print-config` shows every value with its source, `--check` only looks.\n"
-             "An unknown key stops the start and names the nearest known one (`ottla.config.unknown.keys=warn` relaxes); an unknown `OTTLA_` variable is a warning.\n\n"
+             "An unknown key stops the start and names the nearest known one (`ottla.config.unknown.keys=warn` relaxes); an unknown `OTTLA_` variable is a warning.\n"
+             "SIGHUP has the file and its drop-ins read again: keys whose change is `live` are applied at once, others are named in the log as `needs_restart`. A file with a fault\n"
+             "is refused as a whole, and the server goes on with what it had.\n\n"
              "## Broker\n\n");
     const struct broker_config_row *rows = broker_config_rows(&count);
     put_rows(rows, count, true);
