@@ -36,7 +36,8 @@
     X(ELECT_OUTSIDER, "elect-outsider")        /* somebody outside isr and elr leads */ \
     X(ELR_KEPT, "elr-kept")                    /* who lost data stays eligible */ \
     X(FLUSH_IGNORED, "flush-ignored")          /* the fsync classes do not wait for the disk */ \
-    X(FOLLOWERS_UNFLUSHED, "followers-unflushed") /* replicated+fsync waits for the leader's disk alone */
+    X(FOLLOWERS_UNFLUSHED, "followers-unflushed") /* replicated+fsync waits for the leader's disk alone */ \
+    X(CLASS_LEFT_EARLY, "class-left-early")    /* an fsync class ends while durable_since still vouches for it */
 
 #ifdef OT_COORD_BUGS
 enum coord_bug { COORD_BUG_NONE,

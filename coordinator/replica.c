@@ -28,7 +28,8 @@ uint64_t replica_maximal_isr(const struct replica *replica)
     return replica->row.isr | (replica->proposal.pending && !COORD_BUG(COMMITTED_ISR_ONLY) ? replica->proposal.isr : 0);
 }
 
-enum replica_class replica_class_now(const struct replica *replica)
+/* What the configuration asks for; auto resolved. */
+static enum replica_class class_wanted(const struct replica *replica)
 {
     if (replica->class_ != REPLICA_AUTO) {
         return replica->class_;
@@ -36,6 +37,19 @@ enum replica_class replica_class_now(const struct replica *replica)
     bool alone = __builtin_popcountll(replica->row.isr) <= 1;
     bool soon_alone = replica->proposal.pending && __builtin_popcountll(replica->proposal.isr) <= 1;       /* a proposed second one does not count yet */
     return alone || soon_alone ? REPLICA_FSYNC : REPLICA_REPLICATED;
+}
+
+/* As long as the row says that a disk holds all that is committed, it has to: a class is left when the coordinator has struck that out, not before. */
+enum replica_class replica_class_now(const struct replica *replica)
+{
+    enum replica_class wanted = class_wanted(replica);
+    if (!replica->applied || replica->row.durable_since < 0 || COORD_BUG(CLASS_LEFT_EARLY)) {
+        return wanted;
+    }
+    if (replica->row.durable_class == COORD_DURABLE_ALL) {
+        return REPLICA_FSYNC_ALL;
+    }
+    return replica->row.durable_class == COORD_DURABLE_LEADER && wanted == REPLICA_REPLICATED ? REPLICA_FSYNC : wanted;
 }
 
 static int64_t end_of(const struct replica *replica, int32_t index, enum replica_class class_)
@@ -207,7 +221,7 @@ enum ot_err replica_apply(struct replica *replica, const struct coord_partition 
         return OT_OK;
     }
     bool new_epoch = !replica->applied || row->leader_epoch > replica->row.leader_epoch;
-    bool new_class = replica->applied && (row->durable_since < 0 || row->durable_class != replica->row.durable_class);
+    bool new_class = replica->applied && (row->durable_since < 0 || row->durable_class != replica->row.durable_class);      /* struck out, or of another class */
     load_peers(replica, row, brokers);
     replica->row = *row;
     replica->applied = true;
@@ -315,12 +329,16 @@ static bool all_flushed(const struct replica *replica, int64_t to)
     return replica->row.elr == 0;              /* eligible replicas outside the isr were not asked */
 }
 
+static enum coord_durable durable_of(enum replica_class class_)
+{
+    return class_ == REPLICA_FSYNC ? COORD_DURABLE_LEADER : class_ == REPLICA_FSYNC_ALL ? COORD_DURABLE_ALL : COORD_DURABLE_NONE;
+}
+
 bool replica_durable_due(const struct replica *replica, enum coord_durable *class_out)
 {
-    enum replica_class class_ = replica_class_now(replica);
-    enum coord_durable now = class_ == REPLICA_FSYNC ? COORD_DURABLE_LEADER : class_ == REPLICA_FSYNC_ALL ? COORD_DURABLE_ALL : COORD_DURABLE_NONE;
+    enum coord_durable now = durable_of(class_wanted(replica));
     bool recorded = replica->row.durable_since >= 0;
-    if (replica->role != REPLICA_LEADER || replica->proposal.pending || replica->durable_reported) {
+    if (replica->role != REPLICA_LEADER || replica->proposal.pending || (replica->durable_reported && replica->durable_told == now)) {
         return false;
     }
     *class_out = now;
@@ -334,7 +352,11 @@ bool replica_durable_due(const struct replica *replica, enum coord_durable *clas
     return replica->flushed_end >= to && (now == COORD_DURABLE_LEADER || all_flushed(replica, to));
 }
 
-void replica_durable_told(struct replica *replica) { replica->durable_reported = true; }
+void replica_durable_told(struct replica *replica)
+{
+    replica->durable_reported = true;
+    replica->durable_told = durable_of(class_wanted(replica));
+}
 
 /* ---- divergence */
 

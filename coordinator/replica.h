@@ -39,7 +39,7 @@ struct replica {
     bool flush_wanted;                         /* the high watermark, or a proposal, waits for the disk */
     struct { bool pending; uint64_t isr; int64_t number; } proposal;
     int64_t proposals;                         /* number of the last one */
-    bool durable_reported;                     /* for this row's class */
+    bool durable_reported; enum coord_durable durable_told;    /* for this row */
 };
 
 /* room: memory for as many replicas as the partition may have. high_watermark: from the checkpoint, clamped to the log. */
@@ -85,7 +85,8 @@ void replica_refused(struct replica *replica, int64_t number, enum ot_err error)
 /* Is it time to tell the coordinator that the class holds for all that is committed (durable_since)? */
 bool replica_durable_due(const struct replica *replica, enum coord_durable *class_out);
 void replica_durable_told(struct replica *replica);
-enum replica_class replica_class_now(const struct replica *replica);           /* auto resolved: by the committed isr and the one proposed */
+/* In force. auto is resolved by the committed isr and the one proposed; a class that durable_since vouches for stays until that is struck out. */
+enum replica_class replica_class_now(const struct replica *replica);
 
 /* ---- divergence: by the largest epoch that both know */
 struct replica_epoch_end { int32_t epoch; int64_t end; };      /* the largest epoch <= the one asked for (-1: none), and where it ends in that log */

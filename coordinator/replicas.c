@@ -149,6 +149,11 @@ static enum ot_err alter_one(struct coord_turn *turn, struct coord_alter *one)
     if (row.durable_class == COORD_DURABLE_ALL && row.elr != 0) {
         row.durable_since = -1;                /* its members are not asked any more */
     }
+    if (row.durable_class == COORD_DURABLE_LEADER && __builtin_popcountll(before) <= 1 && __builtin_popcountll(isr) > 1
+        && !COORD_BUG(CLASS_LEFT_EARLY)) {
+        row.durable_since = -1;                /* auto ends with the second member; in class fsync the leader says so again */
+        row.durable_class = COORD_DURABLE_NONE;
+    }
     maybe_finish(turn, &row, &one->topic_id);
     remember_members(&row);
     row.partition_epoch++;
