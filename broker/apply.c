@@ -70,15 +70,32 @@ static int32_t ids_of(const struct coord_partition *row, uint64_t set, int32_t *
     return count;
 }
 
+/* Epoch and liveness of each replica of a row. */
+static void brokers_of(void *arg, const struct coord_partition *row, struct replica_broker *out)
+{
+    struct applying *a = arg;
+    for (int32_t i = 0; i < row->replica_count; i++) {
+        struct ot_coord_broker_row broker;
+        struct ot_arena arena;
+        uint8_t room[4096];
+        ot_arena_init_with(&arena, room, sizeof room, 64u << 10);
+        bool known = coord_broker_get(a->value, row->replicas[i], &arena, &broker) == OT_OK;
+        out[i] = (struct replica_broker){ known ? broker.broker_epoch : -1, known && !broker.fenced && !broker.in_controlled_shutdown };
+        ot_arena_free(&arena);
+    }
+}
+
 static void apply_partition(struct applying *a, const struct ot_uuid *topic_id, int32_t index, const struct coord_partition *row)
 {
     int32_t isr[COORD_REPLICAS_MAX];
+    struct replica_broker brokers[COORD_REPLICAS_MAX];
     if (coord_replica_bit(row, a->broker->node_id) == 0 || !load_topic(a, topic_id)) {
         return;
     }
+    brokers_of(a, row, brokers);
     struct broker_partition_row out = { .topic_id = *topic_id, .topic = a->name, .partition = index, .leader = row->leader, .leader_epoch = row->leader_epoch,
         .partition_epoch = row->partition_epoch, .min_isr = row->min_isr, .isr = isr, .isr_count = ids_of(row, row->isr, isr), .replicas = row->replicas,
-        .replica_count = row->replica_count, .internal = a->internal, .must_exist = a->must_exist };
+        .replica_count = row->replica_count, .state = row, .brokers = brokers, .internal = a->internal, .must_exist = a->must_exist };
     broker_batch_add(a->batch);
     broker_partition_apply(a->broker, &out, &a->config, a->broker->setup.coord_exec, broker_batch_opened, a->batch);
 }
@@ -180,10 +197,12 @@ static void delta_topics(struct applying *a, struct ot_blob delta, bool configs_
     struct coord_key_parts key;
     struct coord_partition partition;
     struct ot_uuid configured = { { 0 } };
+    bool brokers_changed = false;
     while (coord_delta_next(&in, &row)) {
         if (!coord_key_parse(row.key, &key)) {
             continue;
         }
+        brokers_changed |= key.table == COORD_TABLE_BROKER;
         if (key.table == COORD_TABLE_TOPIC && row.removed) {
             forget_offsets(a->broker, &key.topic_id);
             broker_topic_remove(a->broker, &key.topic_id);
@@ -194,6 +213,9 @@ static void delta_topics(struct applying *a, struct ot_blob delta, bool configs_
             configured = key.scope.topic_id;
             configure_topic(a, &key.scope.topic_id);
         }
+    }
+    if (brokers_changed) {
+        broker_partitions_brokers(a->broker, brokers_of, a);
     }
 }
 

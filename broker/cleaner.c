@@ -273,11 +273,14 @@ static uint64_t take_memory(struct broker_core *core, const struct broker_config
 static bool take_producers(struct broker_partition *partition, struct run *run)
 {
     pthread_mutex_lock(&partition->mutex);
-    uint32_t room = eng_producers_list(eng_log_producers(partition->log), NULL, 0) + 64;
+    struct eng_producers *producers = broker_partition_producer_state(partition);
+    uint32_t room = producers == NULL ? 0 : eng_producers_list(producers, NULL, 0) + 64;
     pthread_mutex_unlock(&partition->mutex);
+    if (producers == NULL) return false;
     if ((run->producers = calloc(room, sizeof(*run->producers))) == NULL) return false;
     pthread_mutex_lock(&partition->mutex);
-    uint32_t count = eng_producers_last(eng_log_producers(partition->log), run->producers, room);
+    producers = broker_partition_producer_state(partition);
+    uint32_t count = producers == NULL ? UINT32_MAX : eng_producers_last(producers, run->producers, room);
     pthread_mutex_unlock(&partition->mutex);
     run->how.producers = run->producers;
     run->how.producer_count = count;

@@ -58,6 +58,13 @@
     X(log_flush_interval_ms, "log.flush.interval.ms", LONG, "9223372036854775807", 0, INT64_MAX, NULL, CLUSTER_WIDE, "log.flush.scheduler.interval.ms", "age of an unflushed record") \
     X(log_flush_offset_checkpoint_interval_ms, "log.flush.offset.checkpoint.interval.ms", INT, "60000", 0, INT32_MAX, NULL, RESTART, NULL, "how often recovery points are written; here at most 5 s") \
     X(replica_high_watermark_checkpoint_interval_ms, "replica.high.watermark.checkpoint.interval.ms", LONG, "5000", 0, INT64_MAX, NULL, RESTART, NULL, "how often high watermarks are written") \
+    X(replica_lag_time_max_ms, "replica.lag.time.max.ms", LONG, "30000", 1, INT64_MAX / 1000, NULL, RESTART, NULL, "a follower that was not caught up for so long leaves the ISR") \
+    X(num_replica_fetchers, "num.replica.fetchers", INT, "1", 1, 15, NULL, RESTART, NULL, "streams of fetches to each leader, beside the one that takes what becomes due while they wait there") \
+    X(replica_fetch_max_bytes, "replica.fetch.max.bytes", INT, "1048576", 0, INT32_MAX, NULL, RESTART, NULL, "bytes of one partition in an answer to a follower; a larger batch comes all the same") \
+    X(replica_fetch_response_max_bytes, "replica.fetch.response.max.bytes", INT, "10485760", 0, INT32_MAX, NULL, RESTART, NULL, "bytes of an answer to a follower") \
+    X(replica_fetch_min_bytes, "replica.fetch.min.bytes", INT, "1", 0, INT32_MAX, NULL, RESTART, NULL, "less than this is waited for") \
+    X(replica_fetch_wait_max_ms, "replica.fetch.wait.max.ms", INT, "500", 0, INT32_MAX / 2, NULL, RESTART, NULL, "how long a follower's fetch waits at the leader for records") \
+    X(replica_fetch_backoff_ms, "replica.fetch.backoff.ms", INT, "1000", 0, INT32_MAX / 2, NULL, RESTART, NULL, "longest pause after a failed fetch; the first ones are shorter") \
     X(log_cleaner_delete_retention_ms, "log.cleaner.delete.retention.ms", LONG, "86400000", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "how long tombstones stay") \
     X(log_cleaner_min_cleanable_ratio, "log.cleaner.min.cleanable.ratio", DOUBLE, "0.5", 0, 1, NULL, CLUSTER_WIDE, NULL, "dirty share at which compaction starts") \
     X(log_cleaner_min_compaction_lag_ms, "log.cleaner.min.compaction.lag.ms", LONG, "0", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "age below which a record is not compacted") \

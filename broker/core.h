@@ -6,6 +6,7 @@
 #include "broker/broker.h"
 #include "broker/cleaner.h"
 #include "broker/metrics.h"
+#include "coordinator/replica.h"
 #include "engine/codec.h"
 #include <pthread.h>
 
@@ -70,6 +71,7 @@ struct broker_core {
     _Atomic uint64_t unclean;                  /* a bit for each directory in which a log did not close whole */
 
     struct broker_fetch_sessions *sessions;
+    struct broker_replication *replication;    /* NULL: nothing is fetched from others, and nothing proposed */
     struct ot_timer tick;                      /* on background_exec */
     struct ot_task tick_task, stop_task;
     int64_t retention_due_us, checkpoint_due_us, expiry_due_us;
@@ -126,9 +128,30 @@ struct broker_partition {
     struct broker_fetch_node *fetch_nodes;     /* entries of fetch sets hung in here */
     struct broker_cleaner_state cleaner;       /* under the mutex */
     struct ot_task lane_task, flush_task, end_task;    /* end_task: retire, later free */
+    /* replication (role.c). The mirrors above (is_leader, leader_id, …) are what clients are told: of the newest row that was applied, is_leader only once `replica` has it too */
+    struct replica replica;                    /* begins with the open log; its log end is state_end */
+    struct replica_peer *peers;
+    struct broker_role *next_role;             /* a row that waits: for the log to open, or for what the lane writes in the old epoch */
+    struct broker_follow *follow;              /* what the leader answered, until the lane has done it */
+    uint32_t follower_nodes;                   /* entries of followers among fetch_nodes: they are woken by every append */
+    bool cutting;                              /* the log is being cut: its producer state is not to be looked at */
+    _Atomic bool look_posted;
+    struct ot_task look_task;                  /* on the replication's executor: whom to fetch from, what to propose */
+    struct broker_fetch_slot *slot;            /* of the replication: where this partition is fetched */
 };
 
 /* Everything below is called with the partition's mutex held, except where said. */
+
+/* role.c: the replica machine of an open log. A row changes the role at once, or, when it begins another epoch while the lane writes in the old one, as soon as that write is done. */
+struct broker_role { struct coord_partition row; struct replica_broker brokers[COORD_REPLICAS_MAX]; };
+/* A committed row: what clients are told changes at once, the role when it may (broker_role_settle, which says what is answered). */
+bool broker_role_apply(struct broker_partition *partition, const struct broker_partition_row *row, struct broker_produce_part **done);
+void broker_role_begin(struct broker_partition *partition);            /* the log is open: state_end, its flushed end and the high watermark are what it begins with */
+/* Takes what waits, if it may. True: the role or epoch changed; tell the internal topics' machines once the mutex is free. */
+bool broker_role_settle(struct broker_partition *partition, struct broker_produce_part **done);
+bool broker_role_has_news(const struct broker_partition *partition);   /* is there something to ask of the coordinator? */
+void broker_role_configure(struct broker_partition *partition);        /* the topic's config changed: class, lag */
+struct eng_producers *broker_partition_producer_state(struct broker_partition *partition);     /* NULL: no log, or it is being cut */
 
 enum broker_durability broker_durability_parse(const char *name);
 enum broker_durability broker_partition_durability(const struct broker_partition *partition);      /* effective: auto is resolved */
@@ -137,6 +160,7 @@ void broker_partition_advance(struct broker_partition *partition, struct broker_
 /* All waiters and queued parts fail with error. */
 void broker_partition_fail_all(struct broker_partition *partition, enum ot_err error, const char *text, struct broker_produce_part **done);
 void broker_partition_wake_fetches(struct broker_partition *partition);
+void broker_partition_wake_followers(struct broker_partition *partition);      /* those fetches alone that read up to the log's end */
 /* A removed partition whose last writer and housekeeper left gives its name back. */
 void broker_partition_settle_end(struct broker_partition *partition);
 /* Without the mutex: tells the calls of chained parts. */
@@ -147,10 +171,18 @@ void broker_parts_complete(struct broker_produce_part *done);
  * (partition->lane_task) once it has let the mutex go: the write is a copy into resident mapped pages and cannot block. */
 enum broker_lane_fate { BROKER_LANE_ANSWERED, BROKER_LANE_QUEUED, BROKER_LANE_RUN_HERE };
 enum broker_lane_fate broker_lane_put(struct broker_partition *partition, struct broker_produce_part *part, int64_t wall_ms);
+/* For the one that holds the lane (lane_busy), no mutex: write what fits, rolling first if need be; then commit producer state and transaction index up to the log's end. */
+OT_MUST_CHECK enum ot_err broker_lane_write(struct broker_partition *partition, const struct eng_append_batch *batches, uint32_t count, uint32_t *written);
+OT_MUST_CHECK enum ot_err broker_lane_commit(struct broker_partition *partition);
+OT_MUST_CHECK enum ot_err broker_lane_index_again(struct broker_partition *partition);      /* what had no room in the transaction index */
 void broker_lane_ask_roll(struct broker_partition *partition);         /* retention wants the active segment closed */
 void broker_lane_run(struct ot_task *task);            /* on io_exec */
 bool broker_part_stop_waiting(struct broker_produce_part *part);      /* takes the mutex; false: it does not wait (any more) */
 void broker_part_time_out(struct broker_produce_part *part);           /* says so in the part */
+/* follow.c (follow.h has the rest). On the lane, no mutex: the leader's answer into the log. True: something was appended. */
+struct broker_follow;
+bool broker_follow_run(struct broker_partition *partition, struct broker_follow *follow);
+struct replica_epoch_end broker_follow_parts(struct broker_partition *partition, int32_t epoch);       /* mutex held: the largest epoch <= that in the log, and its end */
 /* produce_verify.c: a batch that would begin its producer's transaction here goes on when the coordinator knows of it. begin: no mutex; true: it must be asked, the
  * part is in the list. marker, end: with the mutex; end takes it out, false: the answer is stale. */
 bool broker_verify_begin(struct broker_produce_part *part);

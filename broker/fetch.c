@@ -27,7 +27,7 @@ static void remember(struct broker_fetch *fetch)
         node->sent_high_watermark = row->high_watermark;
         node->sent_log_start = row->log_start_offset;
         broker_fetch_clean(node);
-        if (row->read.bytes > 0 || row->error != OT_OK || row->diverging_epoch >= 0 || node->behind) broker_fetch_dirty(node);
+        if (row->read.bytes > 0 || row->error != OT_OK || row->diverging_end_offset >= 0 || node->behind) broker_fetch_dirty(node);
     }
 }
 

@@ -20,6 +20,7 @@ struct broker_fetch_ask {                      /* one partition as a request nam
     int64_t offset, log_start_offset;          /* log_start_offset: of a follower, else -1 */
     int32_t leader_epoch, last_epoch;          /* -1: not said */
     int32_t max_bytes;
+    int64_t flushed_end, high_watermark;       /* of a follower: how far its disk has it, and the high watermark that it knows. -1: not said */
 };
 
 struct broker_fetch_row {                      /* one partition as it is answered, in the order asked (session: order of its entries) */
@@ -43,6 +44,7 @@ struct broker_fetch {
     struct broker_client client;
     int16_t api_version;
     int32_t replica_id; int64_t replica_epoch; /* -1: a consumer */
+    bool follower;                             /* a member of the cluster, as which replica_id is believed: it reads up to the log's end, and what it asks for says what it has */
     int32_t max_wait_ms, min_bytes, max_bytes;
     bool read_committed;
     int32_t session_id, session_epoch;         /* Kafka's rules: 0/-1 none, 0/0 new, n/k incremental */

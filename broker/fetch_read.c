@@ -8,6 +8,25 @@ static void row_error(struct broker_fetch_row *row, enum ot_err error)
     row->high_watermark = row->last_stable_offset = row->log_start_offset = -1;
 }
 
+/* What a follower asks for says what it has (once per fetch), and whether its history is ours. True: the row is complete. */
+static enum ot_err admit_follower(const struct broker_fetch *fetch, struct broker_fetch_node *node, struct broker_fetch_row *row, struct broker_produce_part **done)
+{
+    struct broker_partition *partition = node->partition;
+    const struct replica_epoch_end found = broker_follow_parts(partition, node->last_epoch);
+    struct replica_fetch told = { .follower = fetch->replica_id, .broker_epoch = fetch->replica_epoch, .leader_epoch = node->leader_epoch, .offset = node->offset,
+        .flushed_end = node->flushed_end, .matches = !replica_diverges(node->offset, node->last_epoch, found) };
+    node->log_end = partition->state_end;
+    if (!told.matches) {
+        row->diverging_epoch = found.epoch;
+        row->diverging_end_offset = found.end;
+    }
+    if (node->counted) return OT_OK;
+    const enum ot_err err = replica_fetched(&partition->replica, &told, (uint64_t)fetch->started_us);
+    node->counted = err == OT_OK;
+    if (err == OT_OK) broker_partition_advance(partition, done);
+    return err;
+}
+
 /* What the partition's role says; true: go on and read. */
 static bool admit(const struct broker_fetch *fetch, struct broker_fetch_node *node, struct broker_fetch_row *row)
 {
@@ -18,6 +37,7 @@ static bool admit(const struct broker_fetch *fetch, struct broker_fetch_node *no
         return false;
     }
     enum ot_err error = OT_OK;
+    struct broker_produce_part *done = NULL;
     pthread_mutex_lock(&partition->mutex);
     int stage = atomic_load(&partition->stage);
     if (stage == BROKER_PARTITION_OFFLINE) error = OT_ERR_KAFKA_STORAGE_ERROR;
@@ -25,11 +45,13 @@ static bool admit(const struct broker_fetch *fetch, struct broker_fetch_node *no
     else if (stage == BROKER_PARTITION_OPENING || !partition->is_leader) error = OT_ERR_NOT_LEADER_OR_FOLLOWER;
     else if (node->leader_epoch >= 0 && node->leader_epoch < partition->leader_epoch) error = OT_ERR_FENCED_LEADER_EPOCH;
     else if (node->leader_epoch > partition->leader_epoch) error = OT_ERR_UNKNOWN_LEADER_EPOCH;
+    if (error == OT_OK && fetch->follower) error = admit_follower(fetch, node, row, &done);
     if (error == OT_ERR_NOT_LEADER_OR_FOLLOWER || error == OT_ERR_FENCED_LEADER_EPOCH) {
         row->leader_id = partition->leader_id;
         row->leader_epoch = partition->leader_epoch;
     }
     pthread_mutex_unlock(&partition->mutex);
+    broker_parts_complete(done);
     if (error == OT_OK && fetch->api_version < 10) {
         const struct broker_topic_config *config = atomic_load_explicit(&partition->topic->config, memory_order_acquire);
         if (strcmp(config->compression_type, "zstd") == 0) error = OT_ERR_UNSUPPORTED_COMPRESSION_TYPE;
@@ -81,11 +103,11 @@ static enum ot_err read_node(struct broker_fetch *fetch, struct broker_fetch_nod
     row->log_start_offset = eng_log_start_offset(log);
     row->high_watermark = atomic_load_explicit(&partition->high_watermark, memory_order_acquire);
     row->last_stable_offset = atomic_load_explicit(&partition->last_stable_offset, memory_order_acquire);
-    if (diverges(node, row)) return OT_OK;
+    if (fetch->follower ? row->diverging_end_offset >= 0 : diverges(node, row)) return OT_OK;
     if (fetch->read_committed && eng_log_has_aborted(log) && !may_block) return OT_ERR_BUSY;
     struct eng_read how = {
         .offset = node->offset,
-        .limit_offset = fetch->read_committed ? row->last_stable_offset : row->high_watermark,
+        .limit_offset = fetch->follower ? node->log_end : fetch->read_committed ? row->last_stable_offset : row->high_watermark,
         .max_bytes = OT_MIN((uint32_t)OT_MAX(node->max_bytes, 0), room),
         .min_one = first,
         .may_block = may_block,
@@ -100,7 +122,9 @@ static enum ot_err read_node(struct broker_fetch *fetch, struct broker_fetch_nod
     if (err != OT_OK) {
         if (row->read.pin != NULL) row->read.pin->release(row->read.pin);
         memset(&row->read, 0, sizeof(row->read));
+        const int64_t start = row->log_start_offset;
         row_error(row, err);
+        if (fetch->follower && err == OT_ERR_OFFSET_OUT_OF_RANGE) row->log_start_offset = start;       /* where it can go on */
     }
     return OT_OK;
 }
@@ -119,7 +143,7 @@ static void drop_rows(struct broker_fetch *fetch)
 /* Does an incremental answer have to hold this row? */
 static bool told(const struct broker_fetch_node *node, const struct broker_fetch_row *row)
 {
-    return node->known && row->error == OT_OK && row->read.bytes == 0 && row->diverging_epoch < 0
+    return node->known && row->error == OT_OK && row->read.bytes == 0 && row->diverging_end_offset < 0
         && row->high_watermark == node->sent_high_watermark && row->log_start_offset == node->sent_log_start;
 }
 
@@ -158,7 +182,8 @@ enum ot_err broker_fetch_read(struct broker_fetch *fetch, bool may_block, bool *
         row->counted = node->partition == NULL ? NULL : node->partition->topic;
         fetch->bytes += row->read.bytes;
         room = row->read.bytes >= room ? 0 : room - row->read.bytes;
-        if (row->error != OT_OK || row->diverging_epoch >= 0) *answer_now = true;
+        if (row->error != OT_OK || row->diverging_end_offset >= 0) *answer_now = true;
+        if (fetch->follower && row->error == OT_OK && row->high_watermark > node->known_high_watermark) *answer_now = true;
         if (!set->incremental || !told(node, row)) node->row = (int32_t)fetch->row_count++;
         else if (!node->behind) broker_fetch_clean(node);      /* nothing to say until it is signalled */
     }

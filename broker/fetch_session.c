@@ -171,6 +171,7 @@ static struct broker_fetch_set *create(struct broker_fetch *fetch, struct broker
     set->busy = true;
     set->client_hash = client;
     set->by_ids = fetch->api_version >= 13;
+    set->follower = fetch->follower;
     bool filled = fetch->ask_count <= ENTRIES_MAX;
     for (uint32_t i = 0; i < fetch->ask_count && filled; i++) filled = ask_one(set, &fetch->asks[i]);
     pthread_mutex_lock(&sessions->mutex);
@@ -209,7 +210,7 @@ static struct broker_fetch_set *resume(struct broker_fetch *fetch, struct broker
     struct broker_fetch_set *set = ot_map_get(&sessions->by_id, &fetch->session_id, sizeof(fetch->session_id));
     if (set == NULL) fetch->error = OT_ERR_FETCH_SESSION_ID_NOT_FOUND;
     else if (set->busy || set->epoch != fetch->session_epoch) fetch->error = OT_ERR_INVALID_FETCH_SESSION_EPOCH;
-    else if (set->by_ids != (fetch->api_version >= 13)) fetch->error = OT_ERR_FETCH_SESSION_TOPIC_ID_ERROR;
+    else if (set->by_ids != (fetch->api_version >= 13) || set->follower != fetch->follower) fetch->error = OT_ERR_FETCH_SESSION_TOPIC_ID_ERROR;
     else if (sessions->entries + fetch->ask_count > ENTRIES_MAX + set->counted) fetch->error = OT_ERR_FETCH_SESSION_ID_NOT_FOUND;
     if (fetch->error == OT_OK) {
         set->busy = true;

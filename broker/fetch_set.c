@@ -31,6 +31,9 @@ void broker_fetch_node_ask(struct broker_fetch_node *node, const struct broker_f
     node->leader_epoch = ask->leader_epoch;
     node->last_epoch = ask->last_epoch;
     node->max_bytes = ask->max_bytes;
+    node->flushed_end = ask->flushed_end;
+    node->known_high_watermark = ask->high_watermark;
+    node->counted = false;
     broker_fetch_dirty(node);
 }
 
@@ -51,6 +54,7 @@ void broker_fetch_node_unhang(struct broker_fetch_node *node)
     if (partition == NULL) return;
     pthread_mutex_lock(&partition->mutex);
     *node->hang_link = node->hang_next;
+    if (node->set->follower) partition->follower_nodes--;
     if (node->hang_next != NULL) node->hang_next->hang_link = node->hang_link;
     pthread_mutex_unlock(&partition->mutex);
     node->hang_next = NULL;
@@ -73,6 +77,7 @@ void broker_fetch_node_resolve(struct broker *broker, struct broker_fetch_node *
     node->hang_link = &partition->fetch_nodes;
     if (node->hang_next != NULL) node->hang_next->hang_link = &node->hang_next;
     partition->fetch_nodes = node;
+    if (node->set->follower) partition->follower_nodes++;
     pthread_mutex_unlock(&partition->mutex);
 }
 
@@ -90,6 +95,12 @@ static void signal_node(struct broker_fetch_node *node)
 void broker_partition_wake_fetches(struct broker_partition *partition)
 {
     for (struct broker_fetch_node *node = partition->fetch_nodes; node != NULL; node = node->hang_next) signal_node(node);
+}
+
+void broker_partition_wake_followers(struct broker_partition *partition)
+{
+    for (struct broker_fetch_node *node = partition->fetch_nodes; node != NULL; node = node->hang_next)
+        if (node->set->follower) signal_node(node);
 }
 
 void broker_fetch_collect(struct broker_fetch_set *set)
@@ -111,6 +122,7 @@ struct broker_fetch_set *broker_fetch_set_of_request(struct broker_fetch *fetch)
         fetch->error = OT_ERR_NO_MEMORY;
         return NULL;
     }
+    set->follower = fetch->follower;
     for (uint32_t i = 0; i < fetch->ask_count; i++) broker_fetch_node_init(&nodes[i], set, &fetch->asks[i]);
     set->node_count = fetch->ask_count;
     return set;

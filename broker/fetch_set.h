@@ -26,6 +26,8 @@ struct broker_fetch_node {
     int32_t index;
     int64_t offset, log_start_offset, sent_high_watermark, sent_log_start;
     int32_t leader_epoch, last_epoch, max_bytes;
+    int64_t flushed_end, known_high_watermark, log_end;        /* of a follower; log_end: the leader's, when it was admitted */
+    bool counted;                              /* what the follower asked for was told to the replica machine */
     uint64_t order;                            /* session: order of arrival */
 };
 
@@ -36,6 +38,7 @@ struct broker_fetch_set {
     uint32_t node_count;
     uint32_t counted;                          /* of them in the sessions' total; under their mutex, for the fetch inside may be changing node_count */
     bool incremental;                          /* answer only what changed */
+    bool follower;
     /* session only */
     struct ot_map nodes;
     int32_t id, epoch;

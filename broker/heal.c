@@ -21,6 +21,7 @@ static void take_over(struct broker_partition *partition, struct eng_log *fresh,
     partition->log = fresh;
     partition->reserved_end = partition->state_end = eng_log_end_offset(fresh);
     eng_producers_advance(eng_log_producers(fresh), high_watermark);
+    if (partition->replica.log_end > partition->state_end) replica_truncated(&partition->replica, partition->state_end);
     if (atomic_load(&partition->stage) != BROKER_PARTITION_OPEN) return;
     partition->lane_closed = false;
     broker_partition_advance(partition, done);

@@ -55,7 +55,8 @@ static void keep_one(struct broker_partition *partition, int64_t now_us, int64_t
     if (broker_partition_heal(partition, now_us) || !broker_keeper_enter(partition)) return;
     if (retention) retain(partition, wall_ms);
     pthread_mutex_lock(&partition->mutex);
-    if (expiry) (void)eng_producers_expire(eng_log_producers(partition->log), wall_ms);
+    struct eng_producers *producers = expiry ? broker_partition_producer_state(partition) : NULL;
+    if (producers != NULL) (void)eng_producers_expire(producers, wall_ms);
     if (partition->flush_owed) {
         partition->flush_owed = false;
         broker_flush_ask(partition);

@@ -8,6 +8,7 @@
  * nothing survives: the rest of the queue fails, pending producer state is dropped, reserved_end returns to the log end. */
 #include "broker/core.h"
 #include "base/log.h"
+#include "broker/replication.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static void fail_part(struct broker_produce_part *part, enum ot_err error, const
 
 void broker_part_time_out(struct broker_produce_part *part)
 {
-    fail_part(part, OT_ERR_REQUEST_TIMED_OUT, "");
+    fail_part(part, part->too_few ? OT_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND : OT_ERR_REQUEST_TIMED_OUT, "");
     snprintf(part->text, sizeof(part->text), "not committed within %d ms", part->call->timeout_ms);
 }
 
@@ -61,6 +62,7 @@ static void wait_take(struct broker_partition *partition, struct broker_produce_
     else partition->wait_last = part->prev;
     part->next = part->prev = NULL;
     part->waiting = false;
+    part->too_few = partition->isr_count < partition->min_isr;
     if (part->wait_log_end) partition->wait_log_ends--;
 }
 
@@ -203,20 +205,34 @@ static bool advance_stable(struct broker_partition *partition, int64_t high_wate
 void broker_partition_advance(struct broker_partition *partition, struct broker_produce_part **done)
 {
     struct eng_log *log = partition->log;
-    int64_t reach = partition->state_end, before = atomic_load_explicit(&partition->high_watermark, memory_order_relaxed);
-    bool fsync = broker_partition_durability(partition) != BROKER_DURABILITY_REPLICATED, moved = false;
-    if (fsync) reach = OT_MIN(reach, eng_log_flushed_end(log));
-    if (partition->is_leader && partition->isr_count <= 1 && reach > before) {      /* with more members the replica machine says how far */
-        OT_ASSERT(reach <= eng_log_end_offset(log));
-        atomic_store_explicit(&partition->high_watermark, reach, memory_order_release);
-        eng_producers_advance(eng_log_producers(log), reach);
-        before = reach;
+    struct replica *replica = &partition->replica;
+    int64_t before = atomic_load_explicit(&partition->high_watermark, memory_order_relaxed);
+    bool moved = false, appended = partition->state_end > replica->log_end;
+    if (partition->cutting) return;            /* whoever cuts calls again */
+    if (appended) replica_appended(replica, partition->state_end);
+    if (replica->flushed_end < replica->log_end) {
+        const int64_t flushed_end = eng_log_flushed_end(log);
+        if (flushed_end > replica->flushed_end) {
+            replica_flushed(replica, flushed_end);
+            if (replica->role == REPLICA_FOLLOWER && replica_class_now(replica) == REPLICA_FSYNC_ALL) broker_replication_look(partition);      /* its leader waits to hear of it */
+        }
+    }
+    if (replica->high_watermark > before) {
+        before = replica->high_watermark;
+        OT_ASSERT(before <= eng_log_end_offset(log));
+        atomic_store_explicit(&partition->high_watermark, before, memory_order_release);
+        eng_producers_advance(eng_log_producers(log), before);
         moved = true;
     }
     moved |= advance_stable(partition, before);
     satisfy(partition, before, done);
-    if (fsync && before < partition->state_end) broker_flush_ask(partition);
+    if (replica->flush_wanted) {
+        replica->flush_wanted = false;         /* it says so again as long as it is so */
+        broker_flush_ask(partition);
+    }
     if (moved && partition->fetch_nodes != NULL) broker_partition_wake_fetches(partition);
+    else if (appended && partition->follower_nodes > 0) broker_partition_wake_followers(partition);
+    if (broker_role_has_news(partition)) broker_replication_look(partition);
 }
 
 void broker_partition_fail_all(struct broker_partition *partition, enum ot_err error, const char *text, struct broker_produce_part **done)
@@ -356,7 +372,7 @@ static void fail_queue(struct broker_partition *partition, enum ot_err err, stru
     partition->reserved_end = log_end_offset;
 }
 
-static enum ot_err write_some(struct broker_partition *partition, const struct eng_append_batch *batches, uint32_t count, uint32_t *written)
+enum ot_err broker_lane_write(struct broker_partition *partition, const struct eng_append_batch *batches, uint32_t count, uint32_t *written)
 {
     int64_t wall_ms = ot_exec_wall_ms(partition->core->background_exec);
     uint32_t fits = eng_log_fits(partition->log, batches, count, wall_ms);
@@ -402,7 +418,7 @@ static enum ot_err index_some(struct broker_partition *partition, const struct e
     return err;
 }
 
-static enum ot_err index_again(struct broker_partition *partition)
+enum ot_err broker_lane_index_again(struct broker_partition *partition)
 {
     uint32_t added = 0;
     enum ot_err err = index_some(partition, partition->unindexed, partition->unindexed_count, &added);
@@ -414,7 +430,7 @@ static enum ot_err index_again(struct broker_partition *partition)
 }
 
 /* Entries of the transaction index are in their file before the last stable offset can pass them: state_end moves only then. */
-static enum ot_err commit_written(struct broker_partition *partition)
+enum ot_err broker_lane_commit(struct broker_partition *partition)
 {
     struct aborted_list aborted;
     uint32_t added = 0;
@@ -443,37 +459,41 @@ void broker_lane_run(struct ot_task *task)
     enum ot_err err = OT_ERR_CLOSED;
     uint32_t written = 0;
     pthread_mutex_lock(&partition->mutex);
-    bool open = !partition->lane_closed && partition->is_leader, roll_asked = partition->roll_asked, cared = open && care_due(partition);
+    const bool alive = !partition->lane_closed && partition->log != NULL, roll_asked = partition->roll_asked, cared = alive && care_due(partition), open = alive && partition->is_leader;
+    struct broker_follow *follow = partition->follow;
     uint32_t count = open ? gather(partition, batches) : 0;
     partition->roll_asked = false;
     pthread_mutex_unlock(&partition->mutex);
     if (open) err = OT_OK;
     if (cared) care(partition, roll_asked);
+    const bool followed = follow != NULL && broker_follow_run(partition, follow);
     int64_t start_us = ot_exec_now_us(core->background_exec);
-    if (count > 0) err = partition->unindexed_count > 0 ? index_again(partition) : OT_OK;
-    if (count > 0 && err == OT_OK) err = write_some(partition, batches, count, &written);
+    if (count > 0) err = partition->unindexed_count > 0 ? broker_lane_index_again(partition) : OT_OK;
+    if (count > 0 && err == OT_OK) err = broker_lane_write(partition, batches, count, &written);
     if (written > 0) {
         ot_series_observe_us(core->series.append_us, ot_exec_now_us(core->background_exec) - start_us);
         ot_series_add(core->series.append_batches, written);
         ot_series_add(core->series.append_writes, 1);
     }
-    enum ot_err index_err = written > 0 ? commit_written(partition) : OT_OK;
+    enum ot_err index_err = written > 0 ? broker_lane_commit(partition) : OT_OK;
     if (err == OT_OK) err = index_err;
     pthread_mutex_lock(&partition->mutex);
     bool late = leave(partition, written, &done);
     if (partition->unindexed_count == 0 && partition->log != NULL) partition->state_end = eng_log_end_offset(partition->log);
     if (err != OT_OK) fail_queue(partition, err, &done);
-    if (written > 0) flush_if_due(partition, ot_exec_now_us(core->background_exec));
+    if (written > 0 || followed) flush_if_due(partition, ot_exec_now_us(core->background_exec));
     if (atomic_load(&partition->stage) == BROKER_PARTITION_OPEN) broker_partition_advance(partition, &done);
     if (late) time_out_late(partition, &done);
-    bool more = partition->queue_first != NULL;
+    bool more = partition->queue_first != NULL || partition->follow != NULL, role = false;
     if (!more) {
         partition->lane_busy = false;
+        role = broker_role_settle(partition, &done);
         broker_partition_settle_end(partition);
     }
     bool dead = err == OT_ERR_IO;
     pthread_mutex_unlock(&partition->mutex);
     broker_parts_complete(done);
+    if (role) broker_partition_tell_internal(partition);
     if (dead) eng_store_fail_dir(core->store, partition->store_dir, err, partition->topic->name);
     if (err == OT_ERR_NO_SPACE) atomic_store(&core->dir_space[partition->store_dir], BROKER_SPACE_REFUSE);    /* the next check may relax it */
     if (more) {

@@ -94,7 +94,8 @@ static void fill(void *arg, struct ot_metrics *metrics)
         at_min += partition->is_leader && partition->isr_count == partition->min_isr && partition->replica_count > 1;
         uncleanable += partition->cleaner.uncleanable;
         uncleanable_bytes += partition->cleaner.uncleanable ? partition->cleaner.dirty_bytes : 0;
-        if (partition->log != NULL) producers += eng_producers_list(eng_log_producers(partition->log), NULL, 0);
+        struct eng_producers *state = broker_partition_producer_state(partition);
+        if (state != NULL) producers += eng_producers_list(state, NULL, 0);
         pthread_mutex_unlock(&partition->mutex);
         broker_partition_put(partition);
     }

@@ -52,15 +52,6 @@ const char *broker_durability_name(enum broker_durability durability)
     return names[durability];
 }
 
-enum broker_durability broker_partition_durability(const struct broker_partition *partition)
-{
-    const struct broker_topic_config *config = atomic_load_explicit(&partition->topic->config, memory_order_acquire);
-    enum broker_durability asked = broker_durability_parse(config->durability);
-    if (asked != BROKER_DURABILITY_AUTO) return asked;
-    /* a lone member has nobody to lean on, so an acks=all answer waits for its disk */
-    return partition->isr_count <= 1 ? BROKER_DURABILITY_FSYNC : BROKER_DURABILITY_REPLICATED;
-}
-
 /* ---- opening ---- */
 
 /* No checkpoint file may speak of a deleted topic of this name once records come in. On the background thread. */
@@ -169,11 +160,12 @@ static void publish(struct broker_partition *partition, struct eng_log *log)
     eng_producers_advance(eng_log_producers(log), high_watermark);
     int64_t unstable = OT_MAX(eng_producers_first_unstable(eng_log_producers(log)), eng_log_start_offset(log));
     atomic_store(&partition->last_stable_offset, OT_MIN(high_watermark, unstable));
+    broker_role_begin(partition);
     if (atomic_load(&partition->stage) == BROKER_PARTITION_OPENING) {
         partition->lane_closed = eng_log_read_only(log);
         atomic_store(&partition->stage, BROKER_PARTITION_OPEN);
         atomic_fetch_add(&partition->core->partitions_open, 1);
-        broker_partition_advance(partition, &done);
+        (void)broker_role_settle(partition, &done);
         broker_partition_wake_fetches(partition);
     } else {
         broker_partition_settle_end(partition);
@@ -278,17 +270,6 @@ enum ot_err broker_partition_open(struct broker_partition *partition)
     return OT_OK;
 }
 
-static void take_role(struct broker_partition *partition, const struct broker_partition_row *row)
-{
-    partition->leader_id = row->leader;
-    partition->leader_epoch = row->leader_epoch;
-    partition->partition_epoch = row->partition_epoch;
-    partition->min_isr = row->min_isr;
-    partition->isr_count = row->isr_count;
-    partition->replica_count = row->replica_count;
-    partition->is_leader = row->leader == partition->core->node_id;
-}
-
 void broker_partition_apply(struct broker *broker, const struct broker_partition_row *row, const struct broker_topic_config *config, struct ot_exec *home,
     void (*opened)(void *arg, enum ot_err err), void *arg)
 {
@@ -310,12 +291,7 @@ void broker_partition_apply(struct broker *broker, const struct broker_partition
     opening->task.run = opened_run;
     if (partition != NULL) {
         pthread_mutex_lock(&partition->mutex);
-        take_role(partition, row);
-        if (!is_new && atomic_load(&partition->stage) == BROKER_PARTITION_OPEN) {
-            if (!partition->is_leader) broker_partition_fail_all(partition, OT_ERR_NOT_LEADER_OR_FOLLOWER, "another broker leads this partition now", &done);
-            broker_partition_advance(partition, &done);
-            broker_partition_wake_fetches(partition);
-        }
+        (void)broker_role_apply(partition, row, &done);
         pthread_mutex_unlock(&partition->mutex);
         broker_parts_complete(done);
         if (!is_new) broker_partition_tell_internal(partition);
@@ -365,6 +341,8 @@ static void free_run(struct ot_task *task)
     eng_log_abandon(partition->former);
     broker_topic_put(partition->topic);
     free(partition->unindexed);
+    free(partition->next_role);
+    free(partition->peers);
     pthread_mutex_destroy(&partition->mutex);
     free(partition);
     atomic_fetch_sub(&core->work_open, 1);
@@ -435,8 +413,9 @@ void broker_partition_state(struct broker_partition *partition, struct broker_pa
     out->durability = broker_durability_parse(config->durability);
     out->effective_durability = broker_partition_durability(partition);
     out->log_dir = "";
+    struct eng_producers *producers = broker_partition_producer_state(partition);
+    if (producers != NULL) out->producer_count = eng_producers_list(producers, NULL, 0);
     if (partition->log != NULL) {
-        out->producer_count = eng_producers_list(eng_log_producers(partition->log), NULL, 0);
         out->log_dir = eng_store_dir_path(partition->core->store, partition->store_dir);
     }
     out->compacts = broker_partition_compacts(partition);
@@ -467,7 +446,8 @@ uint32_t broker_partition_segments(struct broker_partition *partition, struct en
 uint32_t broker_partition_producers(struct broker_partition *partition, struct eng_producer_view *out, uint32_t max)
 {
     pthread_mutex_lock(&partition->mutex);
-    uint32_t count = partition->log == NULL ? 0 : eng_producers_list(eng_log_producers(partition->log), out, max);
+    struct eng_producers *producers = broker_partition_producer_state(partition);
+    uint32_t count = producers == NULL ? 0 : eng_producers_list(producers, out, max);
     pthread_mutex_unlock(&partition->mutex);
     return count;
 }

@@ -13,6 +13,8 @@
 
 struct broker;
 struct broker_partition;
+struct coord_partition;
+struct replica_broker;
 
 enum broker_durability { BROKER_DURABILITY_AUTO, BROKER_DURABILITY_REPLICATED, BROKER_DURABILITY_FSYNC, BROKER_DURABILITY_REPLICATED_FSYNC };
 const char *broker_durability_name(enum broker_durability durability);
@@ -34,6 +36,8 @@ struct broker_partition_row {                  /* what the committed state says 
     int32_t leader, leader_epoch, partition_epoch, min_isr;
     const int32_t *isr; int32_t isr_count;
     const int32_t *replicas; int32_t replica_count;
+    const struct coord_partition *state;       /* the whole row; NULL: made from the fields above */
+    const struct replica_broker *brokers;      /* of each replica, in that order; NULL: all live, with epoch 1 */
     bool internal;
     bool must_exist;                           /* it was here before and a log directory is missing: without its folder it is offline, never begun anew */
 };
@@ -41,6 +45,8 @@ struct broker_partition_row {                  /* what the committed state says 
  * until then LEADER_NOT_AVAILABLE (new) or NOT_LEADER_OR_FOLLOWER. config: effective topic config. */
 void broker_partition_apply(struct broker *broker, const struct broker_partition_row *row, const struct broker_topic_config *config,
     struct ot_exec *home, void (*opened)(void *arg, enum ot_err err), void *arg);
+/* Which brokers live, and in which incarnation: brokers_of(arg, row, out) says it for the replicas of a row. For every partition here. */
+void broker_partitions_brokers(struct broker *broker, void (*brokers_of)(void *arg, const struct coord_partition *row, struct replica_broker *out), void *arg);
 void broker_partition_configure(struct broker *broker, const struct ot_uuid *topic_id, const struct broker_topic_config *config);    /* all of a topic */
 /* Stop serving, answer all waiters UNKNOWN_TOPIC_OR_PARTITION, delete the files in the background. */
 void broker_topic_remove(struct broker *broker, const struct ot_uuid *topic_id);

@@ -35,6 +35,7 @@ struct broker_produce_part {
     struct eng_marker marker;
     int64_t wait_offset;                       /* answered when the high watermark (acks=all) or the log end reaches it */
     bool waiting, wait_log_end;
+    bool too_few;                              /* fewer members than min.insync.replicas when it stopped waiting */
     bool verifying, verify_stale;              /* the coordinator is asked; meanwhile a marker of its producer came */
     bool only_open;                            /* nobody was asked, since the transaction was open here: it must be still */
     struct ot_buf *own_buf;                    /* recompressed batch */

@@ -1,5 +1,6 @@
 /* Who finds partitions: topics by name and by id, partitions by index. Readers take the lock shared and leave with a reference. */
 #include "broker/core.h"
+#include "broker/replication.h"
 #include "base/log.h"
 #include <stdlib.h>
 #include <string.h>
@@ -214,7 +215,9 @@ void broker_partition_configure(struct broker *broker, const struct ot_uuid *top
         pthread_mutex_lock(&partition->mutex);
         if (partition->log != NULL) {
             eng_log_configure(partition->log, &engine_config);
-            eng_producers_limits(eng_log_producers(partition->log), engine_config.producers_max, engine_config.producer_expiry_ms);
+            struct eng_producers *producers = broker_partition_producer_state(partition);
+            if (producers != NULL) eng_producers_limits(producers, engine_config.producers_max, engine_config.producer_expiry_ms);
+            broker_role_configure(partition);
             if (atomic_load(&partition->stage) == BROKER_PARTITION_OPEN) broker_partition_advance(partition, &done);   /* the class may have changed */
         }
         pthread_mutex_unlock(&partition->mutex);
@@ -230,6 +233,7 @@ static void remove_partition(struct broker_partition *partition)
     pthread_mutex_lock(&partition->mutex);
     partition->lane_closed = true;
     atomic_store(&partition->stage, BROKER_PARTITION_REMOVED);
+    broker_replication_look(partition);
     broker_partition_fail_all(partition, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted", &done);
     broker_partition_wake_fetches(partition);
     broker_partition_settle_end(partition);

@@ -275,6 +275,12 @@ void replica_truncated(struct replica *replica, int64_t log_end)
     replica->high_watermark = OT_MIN(replica->high_watermark, log_end);
 }
 
+void replica_restarted(struct replica *replica, int64_t offset)
+{
+    OT_ASSERT(replica->role != REPLICA_LEADER);
+    replica->log_end = replica->flushed_end = replica->high_watermark = offset;
+}
+
 /* ---- leader */
 
 enum ot_err replica_may_append(const struct replica *replica, bool acks_all)

@@ -61,6 +61,8 @@ void replica_appended(struct replica *replica, int64_t log_end);               /
 void replica_flushed(struct replica *replica, int64_t flushed_end);            /* of a round that no truncation overtook */
 void replica_truncated(struct replica *replica, int64_t log_end);              /* lowers the flushed end, and asserts that nothing committed is cut when it leads */
 
+void replica_restarted(struct replica *replica, int64_t offset);               /* a follower dropped its whole log and goes on at offset, above its old end */
+
 /* ---- leader */
 struct replica_fetch {
     int32_t follower; int64_t broker_epoch; int32_t leader_epoch;

@@ -86,6 +86,7 @@ static void apply_partition(struct sim_world *world, int index)
     struct broker_partition_row row = { .topic = "sim", .partition = index, .leader = 1, .leader_epoch = ++world->partitions[index].leader_epoch, .min_isr = 1, .isr = self,
         .isr_count = 1, .replicas = self, .replica_count = 1 };
     row.topic_id = sim_topic_id(world);
+    row.partition_epoch = row.leader_epoch;
     for (uint32_t dir = 0; dir < 2; dir++) row.must_exist |= eng_store_dir_offline(world->store, dir) && world->partitions[index].known;
     world->partitions[index].known = true;
     sim_topic_config(world, &config);

@@ -74,7 +74,8 @@ static inline void fixture_apply(struct core_fixture *f, const char *topic, uint
     static const int32_t isr[3] = { 1, 2, 3 };
     struct broker_topic_config config;
     const char *keys[] = { "ottla.durability" }, *values[] = { durability };
-    struct broker_partition_row row = { .topic = topic, .topic_id = fixture_id(id), .partition = partition, .leader = epoch < 0 ? 2 : 1, .leader_epoch = abs(epoch), .min_isr = min_isr,
+    static int32_t partition_epoch;
+    struct broker_partition_row row = { .topic = topic, .topic_id = fixture_id(id), .partition = partition, .partition_epoch = ++partition_epoch, .leader = epoch < 0 ? 2 : 1, .leader_epoch = abs(epoch), .min_isr = min_isr,
         .isr = isr, .isr_count = members, .replicas = isr, .replica_count = members };
     broker_topic_config_effective(f->config, keys, values, 1, &config);
     broker_partition_apply(f->broker, &row, &config, f->home, fixture_opened, f);

@@ -1,0 +1,252 @@
+/* One answer of the leader, in the lane's turn:
+ *
+ *   append   batches are checked (whole, CRC, offsets and epochs that grow), join the producer state as pending, are written as they came, and commit with the log's end
+ *   cut      waiters are none, readers lose the tail, the file is cut and synced, producer state is made anew; then log end, high watermark and flushed end go back
+ *
+ * The lane is this answer's alone for that time: lane_busy says so to everybody who would write. */
+#include "broker/follow.h"
+
+#include "base/log.h"
+#include "broker/core.h"
+#include "engine/batch.h"
+#include <inttypes.h>
+
+/* The largest epoch of the own log that is not above `epoch`, and where it ends. */
+static struct replica_epoch_end epoch_end(struct eng_log *log, int32_t epoch, int64_t log_end)
+{
+    struct eng_epochs *epochs = eng_log_epochs(log);
+    const int32_t latest = eng_epochs_latest(epochs);
+    struct replica_epoch_end none = { -1, eng_log_start_offset(log) };
+    if (latest < 0 || epoch < 0) return none;
+    const struct eng_epoch_end end = eng_epochs_end(epochs, OT_MIN(epoch, latest), log_end);
+    return end.epoch < 0 ? none : (struct replica_epoch_end){ end.epoch, end.end_offset };
+}
+
+struct replica_epoch_end broker_follow_parts(struct broker_partition *partition, int32_t epoch) { return epoch_end(partition->log, epoch, partition->state_end); }
+
+bool broker_follow_place(struct broker_partition *partition, struct broker_follow_place *out)
+{
+    const struct replica *replica = &partition->replica;
+    pthread_mutex_lock(&partition->mutex);
+    const bool follows = atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && replica->role == REPLICA_FOLLOWER && partition->next_role == NULL && !partition->lane_closed
+        && partition->follow == NULL && replica->row.leader >= 0 && (replica_class_now(replica) != REPLICA_FSYNC_ALL || replica->flushed_end == replica->log_end);
+    if (follows) {
+        *out = (struct broker_follow_place){ .leader = replica->row.leader, .leader_epoch = replica->row.leader_epoch, .offset = replica->log_end,
+            .last_epoch = eng_epochs_latest(eng_log_epochs(partition->log)), .flushed_end = replica->flushed_end, .log_start_offset = eng_log_start_offset(partition->log),
+            .high_watermark = replica->high_watermark };
+    }
+    pthread_mutex_unlock(&partition->mutex);
+    return follows;
+}
+
+void broker_follow_put(struct broker_partition *partition, struct broker_follow *follow)
+{
+    struct broker_core *core = partition->core;
+    follow->error = OT_OK;
+    follow->void_answer = false;
+    follow->appended_bytes = 0;
+    follow->cut_records = 0;
+    pthread_mutex_lock(&partition->mutex);
+    const bool takes = atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && !partition->lane_closed && partition->follow == NULL;
+    if (takes) {
+        partition->follow = follow;
+        if (!partition->lane_busy) {
+            partition->lane_busy = true;
+            broker_partition_ref(partition);
+            atomic_fetch_add_explicit(&core->work_open, 1, memory_order_relaxed);
+            ot_exec_post(core->io_exec, &partition->lane_task);
+        }
+    }
+    pthread_mutex_unlock(&partition->mutex);
+    if (takes) return;
+    follow->void_answer = true;
+    follow->done(follow);
+}
+
+/* ---- appending */
+
+struct batches { struct eng_append_batch rows[ENG_APPEND_BATCHES_MAX]; uint32_t count; int64_t end; int32_t epoch; };
+
+/* The next batch of the answer into the list and into pending producer state. NOT_FOUND: no whole one is left. */
+static enum ot_err take_batch(struct broker_partition *partition, const struct broker_follow *follow, struct ot_reader *cursor, struct batches *list, int64_t wall_ms)
+{
+    struct eng_batch_piece piece;
+    struct eng_batch_info info;
+    struct eng_marker marker = { 0 };
+    enum ot_err err = eng_batch_split(cursor, &piece);
+    if (err == OT_OK) err = eng_batch_parse(piece.data, piece.bytes, &info);
+    if (err == OT_OK) err = eng_batch_check_crc(piece.data, &info);
+    if (err != OT_OK) return err;
+    const int64_t last_offset = eng_batch_last_offset(&info);
+    if (piece.magic != 2 || info.base_offset < list->end || last_offset < info.base_offset) return OT_ERR_CORRUPT_MESSAGE;
+    if (info.partition_leader_epoch < list->epoch || info.partition_leader_epoch > follow->answer.leader_epoch) return OT_ERR_FENCED_LEADER_EPOCH;
+    if (info.control) eng_batch_marker(piece.data, &info, &marker);
+    pthread_mutex_lock(&partition->mutex);
+    err = info.producer_id < 0 ? OT_OK : eng_producers_pend(eng_log_producers(partition->log), &info, info.base_offset, last_offset, &marker, wall_ms);
+    pthread_mutex_unlock(&partition->mutex);
+    if (err != OT_OK) return err;
+    list->rows[list->count++] = (struct eng_append_batch){ .data = piece.data, .bytes = piece.bytes, .leader_epoch = info.partition_leader_epoch, .base_offset = info.base_offset,
+        .last_offset = last_offset, .max_timestamp = info.max_timestamp, .max_timestamp_offset = last_offset };
+    list->end = last_offset + 1;
+    list->epoch = info.partition_leader_epoch;
+    return OT_OK;
+}
+
+static enum ot_err write_list(struct broker_partition *partition, const struct batches *list, struct broker_follow *follow)
+{
+    enum ot_err err = OT_OK;
+    for (uint32_t at = 0, written = 0; at < list->count && err == OT_OK; at += written) {
+        err = broker_lane_write(partition, list->rows + at, list->count - at, &written);
+        for (uint32_t i = 0; i < written; i++) follow->appended_bytes += list->rows[at + i].bytes;
+        if (written == 0) break;
+        enum ot_err committed = broker_lane_commit(partition);
+        if (err == OT_OK) err = committed;
+    }
+    return err;
+}
+
+static enum ot_err append_all(struct broker_partition *partition, struct broker_follow *follow)
+{
+    const int64_t wall_ms = ot_exec_wall_ms(partition->core->background_exec);
+    struct ot_reader cursor = ot_reader_over(follow->records, follow->records_bytes);
+    struct batches list = { .end = eng_log_end_offset(partition->log), .epoch = eng_epochs_latest(eng_log_epochs(partition->log)) };
+    enum ot_err err = partition->unindexed_count > 0 ? broker_lane_index_again(partition) : OT_OK, taken = OT_OK;
+    while (err == OT_OK && taken == OT_OK) {
+        list.count = 0;
+        while (list.count < ENG_APPEND_BATCHES_MAX && (taken = take_batch(partition, follow, &cursor, &list, wall_ms)) == OT_OK) continue;
+        if (list.count > 0) err = write_list(partition, &list, follow);
+    }
+    if (err != OT_OK || taken != OT_ERR_NOT_FOUND) {
+        pthread_mutex_lock(&partition->mutex);
+        eng_producers_drop_pending(eng_log_producers(partition->log));
+        pthread_mutex_unlock(&partition->mutex);
+    }
+    return err != OT_OK ? err : taken == OT_ERR_NOT_FOUND ? OT_OK : taken;
+}
+
+/* ---- cutting */
+
+static void begin_cut(struct broker_partition *partition)
+{
+    pthread_mutex_lock(&partition->mutex);
+    partition->cutting = true;
+    pthread_mutex_unlock(&partition->mutex);
+}
+
+/* The transaction index entries that had no room: what is left of their markers. */
+static void drop_unindexed(struct broker_partition *partition, int64_t log_end)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < partition->unindexed_count; i++)
+        if (partition->unindexed[i].last_offset < log_end) partition->unindexed[kept++] = partition->unindexed[i];
+    partition->unindexed_count = kept;
+}
+
+/* Log end, high watermark and last stable offset are those of the log that is left; its producers are made. */
+static void end_cut(struct broker_partition *partition)
+{
+    struct eng_log *log = partition->log;
+    struct eng_producers *producers = eng_log_producers(log);
+    pthread_mutex_lock(&partition->mutex);
+    const int64_t log_end = eng_log_end_offset(log), start = eng_log_start_offset(log);
+    drop_unindexed(partition, log_end);
+    partition->reserved_end = log_end;
+    if (partition->unindexed_count == 0 || partition->state_end > log_end) partition->state_end = log_end;
+    replica_truncated(&partition->replica, log_end);
+    if (log_end > partition->replica.log_end) replica_restarted(&partition->replica, log_end);
+    const int64_t high_watermark = OT_MAX(partition->replica.high_watermark, start);
+    atomic_store(&partition->high_watermark, high_watermark);
+    eng_producers_advance(producers, high_watermark);
+    atomic_store(&partition->last_stable_offset, OT_MIN(high_watermark, OT_MAX(eng_producers_first_unstable(producers), start)));
+    partition->cutting = false;
+    pthread_mutex_unlock(&partition->mutex);
+}
+
+static enum ot_err cut(struct broker_partition *partition, struct broker_follow *follow)
+{
+    const int64_t end = eng_log_end_offset(partition->log), high_watermark = atomic_load(&partition->high_watermark);
+    const int64_t to = replica_cut(follow->parts, epoch_end(partition->log, follow->parts.epoch, end));
+    if (to >= end) return OT_ERR_CORRUPT_MESSAGE;      /* the leader says that we differ, and names nothing to cut */
+    begin_cut(partition);
+    enum ot_err err = eng_log_truncate(partition->log, to, ot_exec_wall_ms(partition->core->background_exec));
+    end_cut(partition);
+    follow->cut_records = end - eng_log_end_offset(partition->log);
+    ot_log(to < high_watermark ? OT_LOG_ERROR : OT_LOG_INFO, "replica", to < high_watermark ? "cut_below_high_watermark" : "cut",
+        "topic=%s partition=%d from=%" PRId64 " to=%" PRId64 " high_watermark=%" PRId64 " leader_epoch=%d error=%s", partition->topic->name, partition->index, end, to, high_watermark,
+        follow->answer.leader_epoch, ot_err_name(err));
+    return err;
+}
+
+static enum ot_err restart(struct broker_partition *partition, struct broker_follow *follow)
+{
+    const int64_t end = eng_log_end_offset(partition->log);
+    begin_cut(partition);
+    enum ot_err err = eng_log_start_at(partition->log, follow->log_start_offset);
+    end_cut(partition);
+    ot_log(OT_LOG_WARN, "replica", "restarted", "topic=%s partition=%d from=%" PRId64 " to=%" PRId64 " error=%s text=\"the leader's log begins behind the end of this one\"",
+        partition->topic->name, partition->index, end, follow->log_start_offset, ot_err_name(err));
+    return err;
+}
+
+/* ---- one turn */
+
+/* Mutex held: is the log still what the answer is for? */
+static bool counts(struct broker_partition *partition, const struct broker_follow *follow)
+{
+    return atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && !partition->lane_closed && partition->next_role == NULL
+        && replica_answer_counts(&partition->replica, &follow->answer, eng_epochs_latest(eng_log_epochs(partition->log)));
+}
+
+/* Mutex held, after the append: what is known of the leader's watermarks. */
+static void follow_marks(struct broker_partition *partition, const struct broker_follow *follow)
+{
+    struct replica *replica = &partition->replica;
+    if (partition->state_end > replica->log_end) replica_appended(replica, partition->state_end);
+    replica_follow_watermark(replica, follow->answer.high_watermark);
+    const int64_t start = OT_MIN(follow->log_start_offset, replica->high_watermark);
+    if (start > eng_log_start_offset(partition->log)) eng_log_set_start(partition->log, start);
+    if (replica_class_now(replica) == REPLICA_FSYNC_ALL && replica->flushed_end < replica->log_end) broker_flush_ask(partition);
+}
+
+bool broker_follow_note(struct broker_partition *partition, const struct broker_follow *follow)
+{
+    struct broker_produce_part *done = NULL;
+    pthread_mutex_lock(&partition->mutex);
+    const bool now = !partition->lane_busy && partition->follow == NULL;
+    if (now && counts(partition, follow)) {
+        follow_marks(partition, follow);
+        broker_partition_advance(partition, &done);
+    }
+    pthread_mutex_unlock(&partition->mutex);
+    broker_parts_complete(done);
+    return now;
+}
+
+bool broker_follow_run(struct broker_partition *partition, struct broker_follow *follow)
+{
+    struct broker_produce_part *done = NULL;
+    pthread_mutex_lock(&partition->mutex);
+    const bool counted = counts(partition, follow);
+    pthread_mutex_unlock(&partition->mutex);
+    if (!counted) {
+        follow->void_answer = true;
+    } else {
+        follow->error = follow->kind == BROKER_FOLLOW_CUT ? cut(partition, follow)
+            : follow->kind == BROKER_FOLLOW_RESTART ? restart(partition, follow) : append_all(partition, follow);
+    }
+    pthread_mutex_lock(&partition->mutex);
+    if (partition->unindexed_count == 0) partition->state_end = eng_log_end_offset(partition->log);
+    partition->bytes_since_state += follow->appended_bytes;
+    if (counted && follow->kind == BROKER_FOLLOW_APPEND && atomic_load(&partition->stage) == BROKER_PARTITION_OPEN) {
+        follow_marks(partition, follow);
+        broker_partition_advance(partition, &done);
+    }
+    partition->follow = NULL;
+    const bool appended = follow->appended_bytes > 0;
+    const enum ot_err err = follow->error;
+    pthread_mutex_unlock(&partition->mutex);
+    broker_parts_complete(done);
+    follow->done(follow);
+    if (err == OT_ERR_IO) eng_store_fail_dir(partition->core->store, partition->store_dir, err, partition->topic->name);
+    return appended;
+}

@@ -1,0 +1,41 @@
+/* Replication as a whole: whom this broker fetches from, and what the partitions it leads want of the coordinator.
+ *
+ *   partition ──look──► its leader's source ──► a stream of fetches (Kafka's Fetch, as a member) ──► broker/follow.h, in the partition's lane
+ *             └───────► proposals and durable reports, many in one request, asked again until they are settled
+ *
+ * Of each leader there are num.replica.fetchers streams and one more: while one is parked at the leader, what has become due goes out on another. A partition is in one stream at a time.
+ *
+ * thread  one serial executor with timers does all of it; look may be called from anywhere. */
+#ifndef OT_BROKER_REPLICATION_H
+#define OT_BROKER_REPLICATION_H
+
+#include "base/net/link.h"
+#include "broker/coordinator.h"
+
+struct broker;
+struct broker_partition;
+struct broker_replication;
+
+struct broker_replication_setup {
+    struct broker *broker;
+    struct ot_exec *exec;                      /* serial, with timers */
+    struct ot_pool *pool;                      /* requests */
+    void *arg;                                 /* of all below */
+    /* One request to a member, over a connection of its own for each (node, stream). call->request is complete but for size and correlation id; answered as ot_link_send says. */
+    void (*send)(void *arg, int32_t node_id, uint32_t stream, struct ot_link_call *call);
+    void (*ask)(void *arg, struct broker_ask *ask);        /* the coordinator, wherever it is */
+    int32_t (*term)(void *arg);                            /* of the coordinator that is asked; 0: any */
+    int64_t (*broker_epoch)(void *arg);
+};
+OT_MUST_CHECK enum ot_err broker_replication_start(const struct broker_replication_setup *setup, struct broker_replication **out);
+/* Nothing is sent or asked any more; waits for what is under way with broker->core.nap. Not on its executor. NULL is fine. */
+void broker_replication_stop(struct broker_replication *replication);
+void broker_replication_free(struct broker_replication *replication);       /* after stop; NULL is fine */
+/* Something about the partition is new: its role, a proposal. Cheap; mutex held or not. Without a replication (one broker, tests) nothing. */
+void broker_replication_look(struct broker_partition *partition);
+
+/* For views: how a partition is fetched. */
+struct broker_replication_counts { uint32_t sources, partitions; uint64_t fetches, failures, bytes, proposals, refusals; };
+void broker_replication_counts(struct broker_replication *replication, struct broker_replication_counts *out);
+
+#endif

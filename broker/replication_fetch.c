@@ -1,0 +1,444 @@
+/* Streams of fetches: one request at a time, with every partition of that leader that is idle and due; its answer goes to the partitions' lanes, and when the last of them
+ * is done the next request goes out. What the request asks for tells the leader what this broker has.
+ *
+ *   idle slots ──► request (parked at the leader up to replica.fetch.wait.max.ms) ──► answer ──► lanes ──► idle */
+#include "broker/replication_inner.h"
+
+#include "base/log.h"
+#include "base/util.h"
+#include "base/wire/apis.h"
+#include "base/wire/fetch_request.h"
+#include "base/wire/fetch_response.h"
+#include "base/wire/frame.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FETCH_VERSION = 18, TAG_FLUSHED_END = 10000 };
+#define ARENA_BYTES (64u << 20)
+#define ANSWER_BYTES_MAX (1u << 30)
+#define PAUSE_MIN_US 20000
+#define CALL_SLACK_US 10000000                 /* a request may take as much longer than its wait */
+
+/* ---- slots */
+
+static void slot_unlink(struct broker_fetch_slot *slot)
+{
+    struct broker_fetch_source *source = slot->source;
+    if (slot->prev != NULL) slot->prev->next = slot->next;
+    else source->first = slot->next;
+    if (slot->next != NULL) slot->next->prev = slot->prev;
+    else source->last = slot->prev;
+    slot->next = slot->prev = NULL;
+    source->slot_count--;
+}
+
+static void slot_link(struct broker_fetch_slot *slot)
+{
+    struct broker_fetch_source *source = slot->source;
+    slot->prev = source->last;
+    slot->next = NULL;
+    if (source->last != NULL) source->last->next = slot;
+    else source->first = slot;
+    source->last = slot;
+    source->slot_count++;
+}
+
+static void slot_free(struct broker_fetch_slot *slot)
+{
+    slot_unlink(slot);
+    atomic_fetch_sub(&slot->all->partition_count, 1);
+    broker_partition_put(slot->partition);
+    free(slot);
+}
+
+/* Nobody is asked for it any more. What is under way ends by itself, and counts for nothing. */
+static void slot_drop(struct broker_fetch_slot *slot)
+{
+    slot->partition->slot = NULL;
+    slot->gone = true;
+    if (slot->stream == NULL) slot_free(slot);
+}
+
+static struct broker_fetch_source *source_of(struct broker_replication *all, int32_t node_id)
+{
+    struct broker_fetch_source *source = all->sources;
+    while (source != NULL && source->node_id != node_id) source = source->next;
+    if (source != NULL) return source;
+    const uint32_t count = (uint32_t)OT_MIN(broker_config_current(all->core->config)->num_replica_fetchers + 1, BROKER_STREAMS_MAX);
+    if ((source = calloc(1, sizeof *source)) == NULL) return NULL;
+    if ((source->streams = calloc(count, sizeof *source->streams)) == NULL) {
+        free(source);
+        return NULL;
+    }
+    source->node_id = node_id;
+    source->stream_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct broker_fetch_stream *stream = &source->streams[i];
+        stream->all = all;
+        stream->source = source;
+        stream->number = i;
+        ot_arena_init(&stream->arena, ARENA_BYTES);
+    }
+    source->next = all->sources;
+    all->sources = source;
+    atomic_fetch_add(&all->source_count, 1);
+    return source;
+}
+
+void broker_fetch_assign(struct broker_replication *all, struct broker_partition *partition, int32_t leader)
+{
+    struct broker_fetch_slot *slot = partition->slot;
+    if (slot != NULL && leader == slot->source->node_id) {
+        slot->due_us = 0;                      /* a new epoch: at once */
+        slot->failures = 0;
+        return;
+    }
+    if (slot != NULL) slot_drop(slot);
+    if (leader < 0) return;
+    struct broker_fetch_source *source = source_of(all, leader);
+    if (source == NULL || (slot = calloc(1, sizeof *slot)) == NULL) {
+        ot_log(OT_LOG_ERROR, "replica", "not_fetched", "topic=%s partition=%d error=NO_MEMORY", partition->topic->name, partition->index);
+        return;
+    }
+    slot->all = all;
+    slot->partition = broker_partition_ref(partition);
+    slot->source = source;
+    partition->slot = slot;
+    atomic_fetch_add(&all->partition_count, 1);
+    slot_link(slot);
+}
+
+/* ---- asking */
+
+static bool round_add(struct broker_fetch_stream *stream, struct broker_fetch_slot *slot)
+{
+    if (stream->slot_count == stream->slot_cap) {
+        const uint32_t cap = OT_MAX(stream->slot_cap * 2, 16u);
+        struct broker_fetch_slot **wider = realloc(stream->slots, cap * sizeof(*wider));
+        if (wider == NULL) return false;
+        stream->slots = wider;
+        stream->slot_cap = cap;
+    }
+    stream->slots[stream->slot_count++] = slot;
+    slot->stream = stream;
+    return true;
+}
+
+/* Every slot that is idle, due and ready. */
+static void round_gather(struct broker_fetch_stream *stream, int64_t now_us)
+{
+    stream->slot_count = 0;
+    for (struct broker_fetch_slot *slot = stream->source->first; slot != NULL; slot = slot->next) {
+        if (slot->stream != NULL || slot->gone || slot->due_us > now_us) continue;
+        if (!broker_follow_place(slot->partition, &slot->asked) || slot->asked.leader != stream->source->node_id) {
+            slot->due_us = now_us + PAUSE_MIN_US;
+            continue;
+        }
+        if (!round_add(stream, slot)) return;
+    }
+}
+
+static bool partition_fill(struct broker_fetch_stream *stream, const struct broker_fetch_slot *slot, int32_t max_bytes, struct ot_fetch_request_fetch_partition *out)
+{
+    const struct broker_follow_place *asked = &slot->asked;
+    ot_fetch_request_fetch_partition_defaults(out);
+    out->partition = slot->partition->index;
+    out->current_leader_epoch = asked->leader_epoch;
+    out->fetch_offset = asked->offset;
+    out->last_fetched_epoch = asked->last_epoch;
+    out->log_start_offset = asked->log_start_offset;
+    out->partition_max_bytes = max_bytes;
+    out->high_watermark = asked->high_watermark;
+    struct ot_wire_tag *tag = ot_arena_alloc(&stream->arena, sizeof *tag);
+    uint8_t *data = ot_arena_alloc(&stream->arena, 8);
+    if (tag == NULL || data == NULL) return false;
+    ot_store_u64(data, (uint64_t)asked->flushed_end);
+    *tag = (struct ot_wire_tag){ TAG_FLUSHED_END, { data, 8, false } };
+    out->_tags.items = tag;
+    out->_tags.count = 1;
+    return true;
+}
+
+/* Slots of one topic that follow each other become one topic of the request. */
+static bool topics_fill(struct broker_fetch_stream *stream, int32_t max_bytes, struct ot_fetch_request *request)
+{
+    struct ot_fetch_request_fetch_partition *parts = ot_arena_array(&stream->arena, stream->slot_count, sizeof *parts);
+    struct ot_fetch_request_fetch_topic *topics = ot_arena_array(&stream->arena, stream->slot_count, sizeof *topics), *topic = NULL;
+    int32_t count = 0;
+    if (parts == NULL || topics == NULL) return false;
+    for (uint32_t i = 0; i < stream->slot_count; i++) {
+        const struct ot_uuid *id = &stream->slots[i]->partition->topic->id;
+        if (topic == NULL || !ot_uuid_equal(&topic->topic_id, id)) {
+            topic = &topics[count++];
+            ot_fetch_request_fetch_topic_defaults(topic);
+            topic->topic_id = *id;
+            topic->partitions.items = &parts[i];
+        }
+        topic->partitions.count++;
+        if (!partition_fill(stream, stream->slots[i], max_bytes, &parts[i])) return false;
+    }
+    request->topics.items = topics;
+    request->topics.count = count;
+    return true;
+}
+
+static struct ot_buf *request_make(struct broker_fetch_stream *stream)
+{
+    struct broker_replication *all = stream->all;
+    const struct broker_config *config = broker_config_current(all->core->config);
+    const struct ot_api *api = ot_api_find(OT_API_FETCH);
+    char client[64];
+    struct ot_fetch_request request;
+    ot_fetch_request_defaults(&request);
+    request.replica_state.replica_id = all->core->node_id;
+    request.replica_state.replica_epoch = all->setup.broker_epoch(all->setup.arg);
+    request.max_wait_ms = config->replica_fetch_wait_max_ms;
+    request.min_bytes = config->replica_fetch_min_bytes;
+    request.max_bytes = config->replica_fetch_response_max_bytes;
+    if (!topics_fill(stream, config->replica_fetch_max_bytes, &request)) return NULL;
+    const int text = snprintf(client, sizeof client, "broker-%d-fetcher-%u", all->core->node_id, stream->number);
+    const struct ot_wire_request_header header = { .api = api, .key = api->key, .version = FETCH_VERSION, .client_id = { .data = client, .bytes = (uint32_t)text } };
+    const size_t bytes = ot_fetch_request_size(&request, FETCH_VERSION) + 64 + sizeof client;
+    struct ot_buf *buf = ot_buf_new_forced(all->setup.pool, bytes);
+    if (buf == NULL) return NULL;
+    struct ot_writer out = ot_writer_over(buf->data, bytes);
+    ot_write_u32(&out, 0);                     /* the size: the link's */
+    enum ot_err err = ot_wire_request_header_encode(&header, &out);
+    if (err == OT_OK) err = ot_fetch_request_encode(&request, FETCH_VERSION, &out);
+    if (err != OT_OK || out.needed > bytes) {
+        ot_buf_unref(buf);
+        return NULL;
+    }
+    buf->bytes = (uint32_t)(out.at - out.start);
+    return buf;
+}
+
+/* ---- answers */
+
+static void slot_pause(struct broker_fetch_slot *slot)
+{
+    const int64_t most_us = (int64_t)broker_config_current(slot->all->core->config)->replica_fetch_backoff_ms * 1000;
+    slot->failures = OT_MIN(slot->failures + 1, 16u);
+    slot->due_us = ot_exec_now_us(slot->all->setup.exec) + OT_MIN(PAUSE_MIN_US << slot->failures, OT_MAX(most_us, PAUSE_MIN_US));
+}
+
+static void round_end(struct broker_fetch_stream *stream)
+{
+    ot_buf_unref(stream->answer);
+    stream->answer = NULL;
+    for (uint32_t i = 0; i < stream->slot_count; i++) {
+        struct broker_fetch_slot *slot = stream->slots[i];
+        slot->stream = NULL;
+        if (slot->gone) slot_free(slot);
+    }
+    stream->slot_count = 0;
+    broker_fetch_pump(stream->all);
+}
+
+static void slot_done(struct ot_task *task)    /* on the executor */
+{
+    struct broker_fetch_slot *slot = OT_CONTAINER(task, struct broker_fetch_slot, done_task);
+    struct broker_fetch_stream *stream = slot->stream;
+    struct broker_replication *all = slot->all;
+    const struct broker_follow *follow = &slot->follow;
+    atomic_fetch_add(&all->bytes, follow->appended_bytes);
+    if (follow->error != OT_OK) {
+        atomic_fetch_add(&all->failures, 1);
+        slot_pause(slot);
+        ot_log(OT_LOG_WARN, "replica", "answer_not_taken", "topic=%s partition=%d leader=%d offset=%lld error=%s", slot->partition->topic->name, slot->partition->index,
+            slot->asked.leader, (long long)slot->asked.offset, ot_err_name(follow->error));
+    } else {
+        slot->failures = 0;
+        slot->due_us = 0;
+    }
+    if (!slot->gone && follow->appended_bytes > 0) {       /* who had data goes behind those who had none */
+        slot_unlink(slot);
+        slot_link(slot);
+    }
+    stream->in_work--;
+    if (stream->in_work == 0) round_end(stream);
+    atomic_fetch_sub(&all->busy, 1);
+}
+
+static void follow_done(struct broker_follow *follow)      /* on an I/O thread */
+{
+    struct broker_fetch_slot *slot = OT_CONTAINER(follow, struct broker_fetch_slot, follow);
+    slot->done_task.run = slot_done;
+    ot_exec_post(slot->all->setup.exec, &slot->done_task);
+}
+
+/* One partition of the answer. True: it is in work. */
+static bool row_take(struct broker_fetch_stream *stream, struct broker_fetch_slot *slot, const struct ot_fetch_response_partition_data *row)
+{
+    struct broker_follow *follow = &slot->follow;
+    const enum ot_err error = (enum ot_err)row->error_code;
+    *follow = (struct broker_follow){ .done = follow_done, .kind = BROKER_FOLLOW_APPEND, .log_start_offset = row->log_start_offset,
+        .answer = { slot->asked.leader_epoch, slot->asked.offset, slot->asked.last_epoch, row->high_watermark }, .records = row->records.data, .records_bytes = row->records.bytes };
+    if (error == OT_ERR_OFFSET_OUT_OF_RANGE && row->log_start_offset > slot->asked.offset) {
+        follow->kind = BROKER_FOLLOW_RESTART;
+    } else if (error != OT_OK) {
+        slot_pause(slot);
+        if (slot->failures > 3)
+            ot_log(OT_LOG_WARN, "replica", "fetch_refused", "topic=%s partition=%d leader=%d offset=%lld error=%s", slot->partition->topic->name, slot->partition->index,
+                slot->asked.leader, (long long)slot->asked.offset, ot_err_name(error));
+        return false;
+    } else if (row->diverging_epoch.end_offset >= 0) {
+        follow->kind = BROKER_FOLLOW_CUT;
+        follow->parts = (struct replica_epoch_end){ row->diverging_epoch.epoch, row->diverging_epoch.end_offset };
+    } else if (row->records.bytes == 0 && broker_follow_note(slot->partition, follow)) {
+        slot->failures = 0;
+        slot->due_us = 0;
+        return false;
+    }
+    stream->in_work++;
+    atomic_fetch_add(&stream->all->busy, 1);
+    return true;
+}
+
+/* Answers come in the order asked; one that does not is looked for. */
+static struct broker_fetch_slot *slot_for(struct broker_fetch_stream *stream, uint32_t *at, const struct ot_uuid *topic_id, int32_t index)
+{
+    for (uint32_t tried = 0; tried < stream->slot_count; tried++) {
+        struct broker_fetch_slot *slot = stream->slots[(*at + tried) % stream->slot_count];
+        if (slot->partition->index == index && ot_uuid_equal(&slot->partition->topic->id, topic_id)) {
+            *at += tried + 1;
+            return slot;
+        }
+    }
+    return NULL;
+}
+
+static void answer_take(struct broker_fetch_stream *stream, const struct ot_fetch_response *response)
+{
+    uint32_t at = 0, started = 0;
+    struct broker_fetch_slot **work = ot_arena_array(&stream->arena, stream->slot_count + 1, sizeof(*work));
+    for (int32_t t = 0; work != NULL && t < response->responses.count; t++) {
+        const struct ot_fetch_response_fetchable_topic_response *topic = &response->responses.items[t];
+        for (int32_t p = 0; p < topic->partitions.count; p++) {
+            struct broker_fetch_slot *slot = slot_for(stream, &at, &topic->topic_id, topic->partitions.items[p].partition_index);
+            if (slot == NULL || slot->gone || started == stream->slot_count) continue;
+            if (row_take(stream, slot, &topic->partitions.items[p])) work[started++] = slot;
+        }
+    }
+    for (uint32_t i = 0; i < started; i++) broker_follow_put(work[i]->partition, &work[i]->follow);      /* none ends before all are counted */
+}
+
+static enum ot_err answer_read(struct broker_fetch_stream *stream)
+{
+    const struct ot_buf *buf = stream->answer;
+    struct ot_reader in = ot_reader_over(buf->data, buf->bytes);
+    struct ot_fetch_response response;
+    struct ot_wire_error error;
+    int32_t correlation_id;
+    enum ot_err err = ot_wire_response_header_decode(ot_api_find(OT_API_FETCH), FETCH_VERSION, &in, &stream->arena, &correlation_id, &error);
+    if (err == OT_OK) err = ot_fetch_response_decode(&response, FETCH_VERSION, &in, &stream->arena, &error);
+    if (err == OT_OK && response.error_code != 0) err = (enum ot_err)response.error_code;
+    if (err == OT_OK) answer_take(stream, &response);
+    return err;
+}
+
+static void stream_pause(struct broker_fetch_stream *stream, enum ot_err err)
+{
+    struct broker_replication *all = stream->all;
+    const int64_t most_us = (int64_t)broker_config_current(all->core->config)->replica_fetch_backoff_ms * 1000;
+    if (stream->failures == 0 && !atomic_load(&all->stopping))
+        ot_log(OT_LOG_WARN, "replica", "fetch_failed", "leader=%d stream=%u partitions=%u error=%s", stream->source->node_id, stream->number, stream->slot_count, ot_err_name(err));
+    stream->failures = OT_MIN(stream->failures + 1, 16u);
+    stream->due_us = ot_exec_now_us(all->setup.exec) + OT_MIN(PAUSE_MIN_US << stream->failures, OT_MAX(most_us, PAUSE_MIN_US));
+    atomic_fetch_add(&all->failures, 1);
+}
+
+static void stream_answered(struct ot_link_call *call)     /* on the executor */
+{
+    struct broker_fetch_stream *stream = OT_CONTAINER(call, struct broker_fetch_stream, call);
+    struct broker_replication *all = stream->all;
+    enum ot_err err = call->error;
+    stream->calling = false;
+    stream->answer = err == OT_OK ? call->answer : NULL;
+    stream->in_work = 1;                       /* ours, while the rows are taken */
+    ot_arena_reset(&stream->arena);
+    if (err == OT_OK && !atomic_load(&all->stopping)) err = answer_read(stream);
+    if (err != OT_OK) stream_pause(stream, err);
+    else stream->failures = 0;
+    stream->in_work--;
+    if (stream->in_work == 0) round_end(stream);
+    atomic_fetch_sub(&all->busy, 1);
+}
+
+static void stream_send(struct broker_fetch_stream *stream, int64_t now_us)
+{
+    struct broker_replication *all = stream->all;
+    ot_arena_reset(&stream->arena);
+    struct ot_buf *buf = request_make(stream);
+    if (buf == NULL) {
+        stream_pause(stream, OT_ERR_NO_MEMORY);
+        for (uint32_t i = 0; i < stream->slot_count; i++) stream->slots[i]->stream = NULL;
+        stream->slot_count = 0;
+        return;
+    }
+    const int64_t wait_us = (int64_t)broker_config_current(all->core->config)->replica_fetch_wait_max_ms * 1000;
+    stream->call = (struct ot_link_call){ .answered = stream_answered, .home = all->setup.exec, .request = buf, .answer_bytes_max = ANSWER_BYTES_MAX,
+        .deadline_us = now_us + wait_us + CALL_SLACK_US };
+    stream->calling = true;
+    atomic_fetch_add(&all->busy, 1);
+    atomic_fetch_add(&all->fetches, 1);
+    all->setup.send(all->setup.arg, stream->source->node_id, stream->number, &stream->call);
+}
+
+/* ---- all of them */
+
+static bool stream_idle(const struct broker_fetch_stream *stream) { return !stream->calling && stream->in_work == 0; }
+
+/* When the source has something to do that nothing else will wake us for. */
+static int64_t source_due_us(const struct broker_fetch_source *source)
+{
+    int64_t slot_due = INT64_MAX, stream_due = INT64_MAX;
+    for (const struct broker_fetch_slot *slot = source->first; slot != NULL; slot = slot->next)
+        if (slot->stream == NULL && !slot->gone) slot_due = OT_MIN(slot_due, slot->due_us);
+    for (uint32_t i = 0; i < source->stream_count; i++)
+        if (stream_idle(&source->streams[i])) stream_due = OT_MIN(stream_due, source->streams[i].due_us);
+    return slot_due == INT64_MAX || stream_due == INT64_MAX ? INT64_MAX : OT_MAX(slot_due, stream_due);
+}
+
+void broker_fetch_pump(struct broker_replication *all)
+{
+    const int64_t now_us = ot_exec_now_us(all->setup.exec);
+    int64_t due_us = INT64_MAX;
+    if (atomic_load(&all->stopping)) return;
+    for (struct broker_fetch_source *source = all->sources; source != NULL; source = source->next) {
+        for (uint32_t i = 0; i < source->stream_count; i++) {
+            struct broker_fetch_stream *stream = &source->streams[i];
+            if (!stream_idle(stream) || stream->due_us > now_us) continue;
+            round_gather(stream, now_us);
+            if (stream->slot_count == 0) break;
+            stream_send(stream, now_us);
+        }
+        due_us = OT_MIN(due_us, source_due_us(source));
+    }
+    if (due_us != INT64_MAX) ot_exec_timer_set(all->setup.exec, &all->fetch_timer, OT_MAX(due_us, now_us + 1000));
+}
+
+void broker_fetch_stop(struct broker_replication *all)
+{
+    for (struct broker_fetch_source *source = all->sources; source != NULL; source = source->next) {
+        for (struct broker_fetch_slot *slot = source->first, *next; slot != NULL; slot = next) {
+            next = slot->next;
+            slot_drop(slot);
+        }
+    }
+}
+
+void broker_fetch_sources_free(struct broker_replication *all)
+{
+    while (all->sources != NULL) {
+        struct broker_fetch_source *source = all->sources;
+        all->sources = source->next;
+        for (uint32_t i = 0; i < source->stream_count; i++) {
+            ot_arena_free(&source->streams[i].arena);
+            free(source->streams[i].slots);
+        }
+        free(source->streams);
+        free(source);
+    }
+}

@@ -1,0 +1,83 @@
+/* Private to broker/replication*.c */
+#ifndef OT_BROKER_REPLICATION_INNER_H
+#define OT_BROKER_REPLICATION_INNER_H
+
+#include "base/arena.h"
+#include "broker/follow.h"
+#include "broker/replication.h"
+#include "broker/room.h"
+
+enum { BROKER_STREAMS_MAX = 16, BROKER_ALTERS_MAX = 64 };
+struct broker_fetch_source;
+
+struct broker_fetch_slot {                     /* one partition that is fetched */
+    struct broker_replication *all;
+    struct broker_partition *partition;        /* counted */
+    struct broker_fetch_source *source;
+    struct broker_fetch_stream *stream;        /* in whose request or answer it is; NULL: idle */
+    struct broker_fetch_slot *next, *prev;     /* of the source, those that had data last at the end */
+    struct broker_follow_place asked;
+    struct broker_follow follow;
+    struct ot_task done_task;
+    int64_t due_us;                            /* not before */
+    uint32_t failures;
+    bool gone;                                 /* let go of as soon as it is idle */
+};
+struct broker_fetch_stream {                   /* one request at a time to one leader */
+    struct broker_replication *all;
+    struct broker_fetch_source *source;
+    uint32_t number;
+    struct ot_link_call call;
+    bool calling;
+    uint32_t in_work;                          /* partitions whose answer is in their lane */
+    struct broker_fetch_slot **slots; uint32_t slot_count, slot_cap;       /* in this round, in the order asked */
+    struct ot_arena arena;
+    struct ot_buf *answer;                     /* holds the records while in_work */
+    int64_t due_us;                            /* not before, after a failure */
+    uint32_t failures;
+};
+struct broker_fetch_source {                   /* one leader */
+    struct broker_fetch_source *next;
+    int32_t node_id;
+    struct broker_fetch_slot *first, *last; uint32_t slot_count;
+    struct broker_fetch_stream *streams; uint32_t stream_count;
+};
+struct broker_alter {                          /* what is asked of the coordinator at one time */
+    bool busy;
+    struct broker_ask ask;
+    struct ot_task done_task;
+    uint32_t count;
+    struct broker_partition *partitions[BROKER_ALTERS_MAX];        /* counted */
+    int64_t numbers[BROKER_ALTERS_MAX];
+    struct coord_alter items[BROKER_ALTERS_MAX];
+    struct coord_member members[BROKER_ALTERS_MAX * COORD_REPLICAS_MAX];
+    bool durable;                              /* a durable report of one partition instead */
+};
+struct broker_replication {
+    struct broker_replication_setup setup;
+    struct broker_core *core;
+    _Atomic bool stopping;
+    _Atomic uint32_t looks_open;
+    struct broker_fetch_source *sources;
+    struct ot_timer fetch_timer, tick_timer, alter_timer;
+    struct ot_task stop_task;
+    int64_t alter_sequence;
+    struct broker_partition **news; uint32_t news_count, news_cap;     /* counted: they have something to ask */
+    struct broker_alter alter;
+    bool stop_seen;
+    _Atomic uint32_t busy;                     /* calls, lanes and asks under way */
+    _Atomic uint64_t fetches, failures, bytes, proposals, refusals;
+    _Atomic uint32_t source_count, partition_count;
+};
+
+/* replication_fetch.c, on the executor */
+void broker_fetch_assign(struct broker_replication *all, struct broker_partition *partition, int32_t leader);      /* -1: nobody */
+void broker_fetch_pump(struct broker_replication *all);        /* whatever is due goes out */
+void broker_fetch_stop(struct broker_replication *all);        /* lets go of every idle partition */
+void broker_fetch_sources_free(struct broker_replication *all);
+/* replication_ask.c, on the executor */
+void broker_news_add(struct broker_replication *all, struct broker_partition *partition);
+void broker_news_pump(struct broker_replication *all);
+void broker_news_drop(struct broker_replication *all);
+
+#endif
