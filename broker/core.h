@@ -137,7 +137,8 @@ struct broker_partition {
     bool cutting;                              /* the log is being cut: its producer state is not to be looked at */
     _Atomic bool look_posted;
     struct ot_task look_task;                  /* on the replication's executor: whom to fetch from, what to propose */
-    struct broker_fetch_slot *slot;            /* of the replication: where this partition is fetched */
+    struct broker_fetch_slot *slot;            /* of the replication: where this partition is fetched; */
+    int64_t asked_number, ask_due_us;          /* what was asked of the coordinator last, and when it is asked again */
 };
 
 /* Everything below is called with the partition's mutex held, except where said. */

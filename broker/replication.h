@@ -30,7 +30,7 @@ struct broker_replication_setup {
 OT_MUST_CHECK enum ot_err broker_replication_start(const struct broker_replication_setup *setup, struct broker_replication **out);
 /* Nothing is sent or asked any more; waits for what is under way with broker->core.nap. Not on its executor. NULL is fine. */
 void broker_replication_stop(struct broker_replication *replication);
-void broker_replication_free(struct broker_replication *replication);       /* after stop; NULL is fine */
+void broker_replication_free(struct broker_replication *replication);       /* after broker_core_stop, before broker_core_free; NULL is fine */
 /* Something about the partition is new: its role, a proposal. Cheap; mutex held or not. Without a replication (one broker, tests) nothing. */
 void broker_replication_look(struct broker_partition *partition);
 

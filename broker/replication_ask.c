@@ -130,6 +130,16 @@ static void durable_item(struct broker_replication *all, struct broker_partition
         partition->topic->id, partition->index, row->leader_epoch, row->partition_epoch, class_ } };
 }
 
+/* The same thing is not asked in a circle. */
+static bool may_ask(struct broker_replication *all, struct broker_partition *partition, int64_t number)
+{
+    const int64_t now_us = ot_exec_now_us(all->setup.exec);
+    if (partition->asked_number == number && now_us < partition->ask_due_us) return false;
+    partition->asked_number = number;
+    partition->ask_due_us = now_us + AGAIN_US;
+    return true;
+}
+
 enum wish { WISH_NONE, WISH_ISR, WISH_DURABLE, WISH_LATER };
 /* What the partition wants goes into the request if there is room for it. */
 static enum wish look_at(struct broker_replication *all, struct broker_partition *partition)
@@ -141,10 +151,11 @@ static enum wish look_at(struct broker_replication *all, struct broker_partition
     if (atomic_load(&partition->stage) != BROKER_PARTITION_OPEN || !broker_role_has_news(partition)) {
         wish = WISH_NONE;
     } else if (replica_proposal(&partition->replica, &proposal)) {
-        wish = all->alter.durable || all->alter.count == BROKER_ALTERS_MAX ? WISH_LATER : WISH_ISR;
+        const bool room = !all->alter.durable && all->alter.count < BROKER_ALTERS_MAX;
+        wish = room && may_ask(all, partition, proposal.number) ? WISH_ISR : WISH_LATER;
         if (wish == WISH_ISR) add_item(all, partition, &proposal);
     } else if (replica_durable_due(&partition->replica, &durable)) {
-        wish = all->alter.count > 0 ? WISH_LATER : WISH_DURABLE;
+        wish = all->alter.count == 0 && may_ask(all, partition, -1 - (int64_t)durable) ? WISH_DURABLE : WISH_LATER;
         if (wish == WISH_DURABLE) durable_item(all, partition, durable);
     }
     pthread_mutex_unlock(&partition->mutex);
@@ -164,6 +175,7 @@ void broker_news_pump(struct broker_replication *all)
         else broker_partition_put(partition);  /* the request holds it, and puts it back into the list */
     }
     all->news_count = kept;
+    again(all);
     if (alter->count == 0) return;
     if (!alter->durable) {
         alter->ask.request = (struct coord_request){ .ask = COORD_ASK_ALTER, .if_version = -1, .u.alter = { .broker_id = all->core->node_id,

@@ -90,11 +90,12 @@ static void advance(struct replica *replica)
 
 /* ---- proposals */
 
-static bool may_join(const struct replica *replica, int32_t index)
+/* Somebody who was not heard of for so long that it would have to leave again does not join, whatever it has. */
+static bool may_join(const struct replica *replica, int32_t index, uint64_t now_us)
 {
     const struct replica_peer *peer = &replica->peers[index];
     int64_t end = end_of(replica, index, replica_class_now(replica));
-    return peer->id != replica->self && peer->live && end >= 0 && (end >= replica->high_watermark || COORD_BUG(JOINS_BEHIND))
+    return peer->id != replica->self && peer->live && now_us <= peer->fetched_us + replica->lag_us_max && end >= 0 && (end >= replica->high_watermark || COORD_BUG(JOINS_BEHIND))
         && (end >= replica->epoch_start || COORD_BUG(JOINS_BELOW_START) || COORD_BUG(JOINS_BEHIND));
 }
 
@@ -109,14 +110,14 @@ static void propose(struct replica *replica, uint64_t isr)
     advance(replica);
 }
 
-static void maybe_expand(struct replica *replica)
+static void maybe_expand(struct replica *replica, uint64_t now_us)
 {
     uint64_t isr = replica->row.isr;
     if (replica->role != REPLICA_LEADER || replica->proposal.pending) {
         return;
     }
     for (int32_t i = 0; i < replica->row.replica_count; i++) {
-        if (!in_set(replica, isr, i) && may_join(replica, i)) {
+        if (!in_set(replica, isr, i) && may_join(replica, i, now_us)) {
             isr |= UINT64_C(1) << i;
         }
     }
@@ -141,7 +142,7 @@ void replica_tick(struct replica *replica, uint64_t now_us)
         }
     }
     if (isr == replica->row.isr) {
-        maybe_expand(replica);
+        maybe_expand(replica, now_us);
         return;
     }
     if (replica->class_ == REPLICA_AUTO && __builtin_popcountll(isr) <= 1 && replica->flushed_end < replica->high_watermark) {
@@ -217,7 +218,7 @@ enum ot_err replica_apply(struct replica *replica, const struct coord_partition 
     bool newer = !replica->applied || row->partition_epoch > replica->row.partition_epoch;
     if (!newer) {
         load_peers(replica, &replica->row, brokers);
-        maybe_expand(replica);
+        maybe_expand(replica, now_us);
         return OT_OK;
     }
     bool new_epoch = !replica->applied || row->leader_epoch > replica->row.leader_epoch;
@@ -237,7 +238,7 @@ enum ot_err replica_apply(struct replica *replica, const struct coord_partition 
         }
     }
     advance(replica);
-    maybe_expand(replica);
+    maybe_expand(replica, now_us);
     return OT_OK;
 }
 
@@ -319,7 +320,7 @@ enum ot_err replica_fetched(struct replica *replica, const struct replica_fetch 
     peer->end = OT_MAX(peer->end, fetch->offset);
     peer->flushed_end = OT_MAX(peer->flushed_end, OT_MIN(fetch->flushed_end, fetch->offset));
     advance(replica);
-    maybe_expand(replica);
+    maybe_expand(replica, now_us);
     return OT_OK;
 }
 

@@ -27,6 +27,7 @@ struct core_fixture {
     struct ot_io *disk_under;                  /* another disk in the place of the simulator's */
     bool two_dirs;
     uint32_t sync_each_max;
+    int32_t node_id;                           /* 0: 1 */
     uint64_t unclean;                          /* what the last stop said */
     int opened;
     enum ot_err open_err;
@@ -93,10 +94,10 @@ static inline void fixture_start(struct core_fixture *f)
         .coord_exec = f->background, .sync_each_max = f->sync_each_max, .decode_pool = f->pool, .metrics = f->metrics };
     f->broker = calloc(1, sizeof(*f->broker));
     f->broker->setup = setup;
-    f->broker->node_id = 1;
+    f->broker->node_id = f->node_id == 0 ? 1 : f->node_id;
     f->broker->core.nap = fixture_nap;
     f->broker->core.nap_arg = f;
-    assert_int_equal(broker_core_init(&f->broker->core, &setup, f->store, 1), OT_OK);
+    assert_int_equal(broker_core_init(&f->broker->core, &setup, f->store, f->broker->node_id), OT_OK);
 }
 
 static inline void fixture_close(struct core_fixture *f)

@@ -1,0 +1,316 @@
+/* Three cores that replicate one partition: what acks=all means, who is in sync, and what becomes of histories that part. */
+#include "cluster_fixture.h"
+
+static void started(struct cluster *c)
+{
+    cluster_apply(c);
+    cluster_pass(c, 200);
+    for (int id = 1; id <= NODES; id++) assert_int_equal(atomic_load(&cluster_part(c, id)->stage), BROKER_PARTITION_OPEN);
+}
+
+static void put_all(struct cluster *c, int32_t leader, int count)
+{
+    for (int i = 0; i < count; i++) {
+        static struct produce_call call;
+        cluster_put(c, leader, &call, -1, -1, 0);
+        cluster_pass(c, 700);
+        assert_true(call.done);
+        assert_int_equal(call.part.error, OT_OK);
+    }
+}
+
+/* Byte for byte. */
+static void assert_same_logs(struct cluster *c, int32_t a, int32_t b)
+{
+    struct eng_log *logs[2] = { cluster_part(c, a)->log, cluster_part(c, b)->log };
+    int64_t end = eng_log_end_offset(logs[0]);
+    assert_int_equal(end, eng_log_end_offset(logs[1]));
+    uint8_t *bytes[2];
+    uint32_t counts[2];
+    for (int i = 0; i < 2; i++) {
+        struct node *node = &c->nodes[(i == 0 ? a : b) - 1];
+        struct eng_read how = { .offset = eng_log_start_offset(logs[i]), .limit_offset = end, .max_bytes = 1u << 20, .min_one = true, .may_block = true };
+        struct eng_read_result read = { 0 };
+        assert_int_equal(eng_log_read(logs[i], &how, &read), OT_OK);
+        bytes[i] = calloc(1, read.bytes + 1);
+        counts[i] = read.bytes;
+        for (uint32_t at = 0, s = 0; s < read.span_count; at += read.spans[s++].bytes)
+            if (read.spans[s].memory != NULL) memcpy(bytes[i] + at, read.spans[s].memory, read.spans[s].bytes);
+            else assert_int_equal(ot_io_read_exact(sim_disk_io(node->f.disk), read.spans[s].fd, bytes[i] + at, read.spans[s].bytes, read.spans[s].pos), OT_OK);
+        if (read.pin != NULL) read.pin->release(read.pin);
+    }
+    assert_int_equal(counts[0], counts[1]);
+    assert_memory_equal(bytes[0], bytes[1], counts[0]);
+    free(bytes[0]);
+    free(bytes[1]);
+}
+
+static void an_acks_all_answer_waits_for_every_member(void **state)
+{
+    struct cluster *c = *state;
+    static struct produce_call call, one;
+    started(c);
+    c->cut[3][1] = true;                       /* broker 3 does not get through */
+    cluster_pass(c, 600);
+    cluster_put(c, 1, &call, -1, -1, 0);
+    cluster_put(c, 1, &one, 1, -1, 0);
+    cluster_pass(c, 300);
+    assert_true(one.done);                     /* acks=1 waits for nobody */
+    assert_false(call.done);
+    assert_int_equal(atomic_load(&cluster_part(c, 1)->high_watermark), 0);
+    assert_int_equal(eng_log_end_offset(cluster_part(c, 2)->log), 2);
+    c->cut[3][1] = false;
+    cluster_pass(c, 1500);
+    assert_true(call.done);
+    assert_int_equal(call.part.error, OT_OK);
+    assert_int_equal(c->row.isr, 7);
+    for (int id = 1; id <= NODES; id++) assert_int_equal(atomic_load(&cluster_part(c, id)->high_watermark), 2);
+    assert_same_logs(c, 1, 2);
+    assert_same_logs(c, 1, 3);
+}
+
+static void high_watermarks_follow_without_new_records(void **state)
+{
+    struct cluster *c = *state;
+    started(c);
+    put_all(c, 1, 3);
+    cluster_pass(c, 20);                       /* far less than a fetch may wait */
+    for (int id = 1; id <= NODES; id++) assert_int_equal(atomic_load(&cluster_part(c, id)->high_watermark), 3);
+    uint32_t fetches = c->fetches;
+    cluster_pass(c, 1000);
+    assert_true(c->fetches - fetches <= 8);    /* and nobody asks in circles */
+}
+
+static void a_silent_follower_leaves_the_isr_and_comes_back(void **state)
+{
+    struct cluster *c = *state;
+    static struct produce_call call;
+    started(c);
+    put_all(c, 1, 1);
+    c->cut[3][1] = true;
+    cluster_put(c, 1, &call, -1, -1, 0);
+    cluster_pass(c, 1500);
+    assert_false(call.done);
+    cluster_pass(c, 2500);                     /* replica.lag.time.max.ms is 2 s */
+    assert_true(call.done);
+    assert_int_equal(call.part.error, OT_OK);
+    assert_int_equal(c->row.isr, 3);
+    put_all(c, 1, 2);
+    c->cut[3][1] = false;
+    cluster_pass(c, 3000);
+    assert_int_equal(c->row.isr, 7);
+    assert_same_logs(c, 1, 3);
+}
+
+static void too_few_members_refuse_acks_all(void **state)
+{
+    struct cluster *c = *state;
+    static struct produce_call waits, late;
+    started(c);
+    c->cut[2][1] = c->cut[3][1] = true;
+    cluster_pass(c, 600);
+    cluster_put(c, 1, &waits, -1, -1, 0);
+    cluster_pass(c, 4000);
+    assert_int_equal(c->row.isr, 1);
+    cluster_put(c, 1, &late, -1, -1, 0);
+    cluster_pass(c, 100);
+    assert_true(late.done);
+    assert_int_equal(late.part.error, OT_ERR_NOT_ENOUGH_REPLICAS);
+    cluster_pass(c, 2000);                     /* its five seconds are over */
+    assert_true(waits.done);
+    assert_int_equal(waits.part.error, OT_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND);
+    assert_int_equal(atomic_load(&cluster_part(c, 1)->high_watermark), 0);      /* one member is below min.insync.replicas */
+    c->cut[2][1] = c->cut[3][1] = false;
+    cluster_pass(c, 3000);
+    assert_int_equal(c->row.isr, 7);
+    assert_int_equal(atomic_load(&cluster_part(c, 1)->high_watermark), 1);
+}
+
+static void a_proposal_waits_for_a_mute_coordinator(void **state)
+{
+    struct cluster *c = *state;
+    static struct produce_call call;
+    started(c);
+    c->mute = true;
+    c->cut[3][1] = true;
+    cluster_put(c, 1, &call, -1, -1, 0);
+    cluster_pass(c, 4500);
+    assert_false(call.done);                   /* proposed, but the committed isr is what counts */
+    c->mute = false;
+    cluster_pass(c, 490);
+    assert_true(call.done);
+    assert_int_equal(call.part.error, OT_OK);
+    assert_int_equal(c->row.isr, 3);
+}
+
+static void a_deposed_leader_is_cut_where_the_histories_part(void **state)
+{
+    struct cluster *c = *state;
+    static struct produce_call lost[2], kept;
+    started(c);
+    put_all(c, 1, 2);
+    c->cut[2][1] = c->cut[3][1] = true;        /* nobody hears of these two */
+    cluster_pass(c, 600);
+    cluster_put(c, 1, &lost[0], -1, -1, 0);
+    cluster_put(c, 1, &lost[1], 1, -1, 0);
+    cluster_pass(c, 100);
+    assert_int_equal(eng_log_end_offset(cluster_part(c, 1)->log), 4);
+    c->cut[2][1] = c->cut[3][1] = false;
+    c->held = true;                            /* what is on its way comes too late */
+    cluster_pass(c, 20);
+    c->row.isr = 6;
+    cluster_lead(c, 2, 6);
+    wire_release(c);
+    cluster_pass(c, 20);
+    assert_true(lost[0].done);
+    assert_int_equal(lost[0].part.error, OT_ERR_NOT_LEADER_OR_FOLLOWER);
+    cluster_put(c, 2, &kept, -1, -1, 0);
+    cluster_pass(c, 3000);
+    assert_true(kept.done);
+    assert_int_equal(kept.part.error, OT_OK);
+    assert_int_equal(c->row.isr, 7);
+    assert_int_equal(eng_log_end_offset(cluster_part(c, 1)->log), 3);
+    assert_same_logs(c, 2, 1);
+    assert_same_logs(c, 2, 3);
+    assert_int_equal(eng_epochs_latest(eng_log_epochs(cluster_part(c, 1)->log)), 2);
+}
+
+static void producers_go_on_at_the_next_leader(void **state)
+{
+    struct cluster *c = *state;
+    static struct produce_call call, again;
+    started(c);
+    for (int i = 0; i < 3; i++) {
+        cluster_put(c, 1, &call, -1, 44, i);
+        cluster_pass(c, 600);
+        assert_int_equal(call.part.error, OT_OK);
+    }
+    cluster_lead(c, 3, 7);
+    cluster_pass(c, 300);
+    cluster_put(c, 3, &again, -1, 44, 2);      /* its answer was lost: the same batch once more */
+    cluster_pass(c, 600);
+    assert_int_equal(again.part.error, OT_OK);
+    assert_int_equal(again.part.base_offset, 2);
+    cluster_put(c, 3, &call, -1, 44, 3);
+    cluster_pass(c, 600);
+    assert_int_equal(call.part.error, OT_OK);
+    assert_int_equal(call.part.base_offset, 3);
+    cluster_put(c, 3, &call, -1, 44, 9);
+    cluster_pass(c, 600);
+    assert_int_equal(call.part.error, OT_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER);
+    assert_same_logs(c, 3, 1);
+}
+
+static void a_follower_behind_the_log_start_begins_there(void **state)
+{
+    struct cluster *c = *state;
+    started(c);
+    put_all(c, 1, 1);
+    c->cut[3][1] = true;
+    cluster_pass(c, 600);
+    for (int i = 0; i < 4; i++) {
+        static struct produce_call call;
+        cluster_put(c, 1, &call, 1, -1, 0);
+        cluster_pass(c, 50);
+    }
+    cluster_pass(c, 4000);
+    assert_int_equal(c->row.isr, 3);
+    eng_log_set_start(cluster_part(c, 1)->log, 4);
+    c->cut[3][1] = false;
+    cluster_pass(c, 3000);
+    assert_int_equal(eng_log_start_offset(cluster_part(c, 3)->log), 4);
+    assert_int_equal(eng_log_end_offset(cluster_part(c, 3)->log), 5);
+    assert_int_equal(c->row.isr, 7);
+    put_all(c, 1, 1);
+    assert_int_equal(eng_log_end_offset(cluster_part(c, 3)->log), 6);
+}
+
+static void a_restarted_follower_catches_up(void **state)
+{
+    struct cluster *c = *state;
+    started(c);
+    put_all(c, 1, 2);
+    node_stop(&c->nodes[2]);
+    cluster_lead(c, 1, 3);
+    cluster_pass(c, 300);
+    put_all(c, 1, 3);
+    node_start(&c->nodes[2]);
+    c->row.partition_epoch++;
+    cluster_apply(c);
+    cluster_pass(c, 3000);
+    assert_int_equal(c->row.isr, 7);
+    assert_same_logs(c, 1, 3);
+    assert_int_equal(atomic_load(&cluster_part(c, 3)->high_watermark), 5);
+}
+
+static void replicated_fsync_waits_for_every_disk(void **state)
+{
+    struct cluster *c = *state;
+    static struct produce_call call;
+    c->durability = "replicated+fsync";
+    started(c);
+    cluster_put(c, 1, &call, -1, -1, 0);
+    cluster_pass(c, 600);
+    assert_true(call.done);
+    assert_int_equal(call.part.error, OT_OK);
+    for (int id = 1; id <= NODES; id++) assert_int_equal(eng_log_flushed_end(cluster_part(c, id)->log), 1);
+    cluster_pass(c, 1000);
+    assert_int_equal(c->durable, COORD_DURABLE_ALL);
+    for (int i = 0; i < NODES; i++) (void)i;
+}
+
+static void the_last_member_syncs_in_class_auto(void **state)
+{
+    struct cluster *c = *state;
+    c->durability = "auto";
+    c->row.min_isr = 1;
+    started(c);
+    put_all(c, 1, 2);
+    assert_int_equal(eng_log_flushed_end(cluster_part(c, 1)->log), 0);         /* three members lean on each other */
+    c->cut[2][1] = c->cut[3][1] = true;
+    cluster_pass(c, 4500);
+    assert_int_equal(c->row.isr, 1);
+    assert_int_equal(eng_log_flushed_end(cluster_part(c, 1)->log), 2);
+    put_all(c, 1, 1);
+    assert_int_equal(eng_log_flushed_end(cluster_part(c, 1)->log), 3);
+    cluster_pass(c, 1000);
+    assert_int_equal(c->durable, COORD_DURABLE_LEADER);
+    c->cut[2][1] = c->cut[3][1] = false;
+    cluster_pass(c, 4000);
+    assert_int_equal(c->row.isr, 7);
+    assert_int_equal(c->durable, COORD_DURABLE_NONE);
+}
+
+static void strangers_and_old_lives_are_refused(void **state)
+{
+    struct cluster *c = *state;
+    struct fetch_call call;
+    static const struct { int32_t id; int64_t epoch; int32_t leader_epoch; enum ot_err error; } rows[] = {
+        { 9, 10, 1, OT_ERR_REPLICA_NOT_AVAILABLE }, { 2, 9, 1, OT_ERR_STALE_BROKER_EPOCH }, { 2, 11, 1, OT_ERR_UNKNOWN_LEADER_EPOCH }, { 2, 10, 0, OT_ERR_FENCED_LEADER_EPOCH },
+        { 2, 10, 2, OT_ERR_UNKNOWN_LEADER_EPOCH }, { 2, 10, 1, OT_OK } };
+    started(c);
+    put_all(c, 1, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fetch_begin(&c->nodes[0].f, &call, 0, -1);
+        fetch_add(&call, "t", 0, 0);
+        call.fetch.follower = true;
+        call.fetch.api_version = 18;
+        call.fetch.replica_id = rows[i].id;
+        call.fetch.replica_epoch = rows[i].epoch;
+        call.asks[0].leader_epoch = rows[i].leader_epoch;
+        broker_fetch(c->nodes[0].f.broker, &call.fetch);
+        cluster_pass(c, 600);
+        assert_int_equal(call.fetch.rows[0].error, rows[i].error);
+        fetch_end(&call);
+    }
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
+    const struct CMUnitTest tests[] = { T(an_acks_all_answer_waits_for_every_member), T(high_watermarks_follow_without_new_records),
+        T(a_silent_follower_leaves_the_isr_and_comes_back), T(too_few_members_refuse_acks_all), T(a_proposal_waits_for_a_mute_coordinator),
+        T(a_deposed_leader_is_cut_where_the_histories_part), T(producers_go_on_at_the_next_leader), T(a_follower_behind_the_log_start_begins_there),
+        T(a_restarted_follower_catches_up), T(replicated_fsync_waits_for_every_disk), T(the_last_member_syncs_in_class_auto), T(strangers_and_old_lives_are_refused) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
