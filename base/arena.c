@@ -91,6 +91,23 @@ void ot_arena_reset(struct ot_arena *arena)
     arena->end = (uint8_t *)block + block->bytes;
 }
 
+struct ot_arena_mark ot_arena_mark(const struct ot_arena *arena)
+{
+    return (struct ot_arena_mark){arena->blocks, arena->at, arena->end, arena->used_bytes};
+}
+
+void ot_arena_rewind(struct ot_arena *arena, const struct ot_arena_mark *mark)
+{
+    while (arena->blocks != mark->blocks) {
+        struct ot_arena_block *older = arena->blocks->older;
+        free(arena->blocks);
+        arena->blocks = older;
+    }
+    arena->at = mark->at;
+    arena->end = mark->end;
+    arena->used_bytes = mark->used_bytes;
+}
+
 void ot_arena_free(struct ot_arena *arena)
 {
     for (struct ot_arena_block *block = arena->blocks, *older; block != NULL; block = older) {

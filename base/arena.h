@@ -19,6 +19,10 @@ void *ot_arena_alloc(struct ot_arena *arena, size_t bytes);                   /*
 void *ot_arena_array(struct ot_arena *arena, size_t count, size_t bytes);     /* the product is checked */
 char *ot_arena_str(struct ot_arena *arena, struct ot_str text);               /* zero-terminated copy */
 void ot_arena_reset(struct ot_arena *arena);       /* keeps the first block, frees the others */
+/* Back to how it was when the mark was taken; what was handed out since is gone. Not over a reset. */
+struct ot_arena_mark { struct ot_arena_block *blocks; uint8_t *at, *end; size_t used_bytes; };
+struct ot_arena_mark ot_arena_mark(const struct ot_arena *arena);
+void ot_arena_rewind(struct ot_arena *arena, const struct ot_arena_mark *mark);
 void ot_arena_free(struct ot_arena *arena);
 
 #endif

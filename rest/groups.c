@@ -69,6 +69,8 @@ static void ask(struct rest_group *job, enum group_ask_kind kind, struct ot_str 
 
 void rest_group_ask(struct rest_group *job, enum group_ask_kind kind, void (*next)(struct rest_group *job)) { ask(job, kind, rest_param(job->call, 0), next); }
 
+void rest_group_view(struct rest_group *job, struct ot_str group, void (*next)(struct rest_group *job)) { ask(job, GROUP_ASK_VIEW, group, next); }
+
 void rest_group_fetch(struct rest_group *job, struct ot_str group, void (*next)(struct rest_group *job))
 {
     job->ask.ask = (struct group_ask){ .all = true };

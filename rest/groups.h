@@ -23,6 +23,8 @@ struct rest_group {
 struct rest_group *rest_group_new(struct rest_call *call);
 /* Ask, then next(job) when it went well; else the call is answered with what went wrong. */
 void rest_group_ask(struct rest_group *job, enum group_ask_kind kind, void (*next)(struct rest_group *job));
+/* The group's view into job->view; its id is empty when there is no such group and absent_is_fine. */
+void rest_group_view(struct rest_group *job, struct ot_str group, void (*next)(struct rest_group *job));
 /* Committed offsets of a group into job->parts: all of them. */
 void rest_group_fetch(struct rest_group *job, struct ot_str group, void (*next)(struct rest_group *job));
 /* How far behind the group is at count of job->parts from first on (broker/lag.h), into job->lag; then next. */

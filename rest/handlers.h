@@ -39,6 +39,8 @@ rest_handler rest_records_fetch, rest_record_get, rest_record_value, rest_record
 rest_handler rest_jobs_list, rest_job_get, rest_job_cancel, rest_verify_start;
 /* diagnostics.c, bundle.c */
 rest_handler rest_slow_requests, rest_memory, rest_threads, rest_bundle;
+/* registry.c */
+rest_handler rest_registry;
 /* browse.c, tail.c */
 rest_handler rest_browse, rest_tail;
 /* metrics.c, metrics_json.c */

@@ -40,7 +40,7 @@ void rest_list_item(struct rest_call *call)
     call->out.comma = false;
 }
 
-static const char *token_of(struct rest_call *call, char kind, struct ot_str next)
+const char *rest_list_token(struct rest_call *call, char kind, struct ot_str next)
 {
     char *plain = ot_arena_alloc(&call->arena, next.bytes + 2u);
     if (plain == NULL) return NULL;
@@ -105,7 +105,7 @@ static void envelope(struct rest_call *call, const char *token, int64_t total, c
 void rest_list_reply(struct rest_call *call, char kind, struct ot_str next, int64_t total, const char *extra)
 {
     const struct ot_str fields = rest_query_text(call, "fields");
-    const char *token = next.null ? NULL : token_of(call, kind, next);
+    const char *token = next.null ? NULL : rest_list_token(call, kind, next);
     if (token != NULL) rest_header(call, "Link", link_of(call, token));
     if (!rest_json_failed(&call->out) && (!fields.null || call->format != REST_FORMAT_JSON)) {
         struct rest_json shaped;

@@ -24,6 +24,9 @@ void rest_list_item(struct rest_call *call);
 void rest_list_reply(struct rest_call *call, char kind, struct ot_str next, int64_t total, const char *extra);
 void rest_list_reply_int(struct rest_call *call, char kind, bool more, int64_t next, int64_t total, const char *extra);
 
+/* The page_token that goes on behind this key; NULL: no memory. */
+const char *rest_list_token(struct rest_call *call, char kind, struct ot_str next);
+
 /* Shapes a run of JSON objects, one a line: `fields` picks members ("a,b.c", NULL: all). False: out of memory, or fields names nothing. */
 struct rest_json;
 bool rest_list_shape(struct rest_json *out, const char *lines, size_t bytes, enum rest_format format, struct ot_str fields);

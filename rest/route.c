@@ -8,6 +8,7 @@
 #define PARTITION TOPIC "/partitions/{partition}"
 #define FETCH_FORM "as,key_as,value_as,value_limit_bytes"
 
+#define REGISTRY "watch,wait_ms,limit,page_token"
 #define GROUP "/v1/groups/{group}"
 static const struct rest_route routes[] = {
     { REST_GET, "/v1", "getIndex", rest_index_get, 0, NULL, "what is served here" },
@@ -76,6 +77,8 @@ static const struct rest_route routes[] = {
     { REST_GET, "/v1/transactions", "listTransactions", rest_transactions_list, REST_LIST, "state,longer_than_ms,producer_id,prefix", "transactional producers and what they have open" },
     { REST_GET, "/v1/transactions/{transaction}", "getTransaction", rest_transaction_get, 0, NULL, "one transactional id with its partitions" },
     { REST_POST, "/v1/transactions/{transaction}/abort", "abortTransaction", rest_transaction_abort, REST_WRITE | REST_DRY, NULL, "fence the producer and abort what hangs" },
+    { REST_GET, "/v1/registry", "getRegistryRoot", rest_registry, 0, REGISTRY, "the top of the registry view" },
+    { REST_GET, "/v1/registry/{path}", "getRegistryNode", rest_registry, REST_DEEP, REGISTRY, "what ZooKeeper would have held at this path" },
     { REST_GET, "/v1/whoami", "whoami", rest_whoami, REST_LOCAL, NULL, "who is asking" },
     { REST_GET, "/v1/jobs", "listJobs", rest_jobs_list, REST_LIST, "state", "long work, the newest first" },
     { REST_GET, "/v1/jobs/{job}", "getJob", rest_job_get, 0, NULL, "one job" },
@@ -123,8 +126,9 @@ static bool is_topic_id(struct ot_str text)
     return ot_uuid_parse(text.data, text.bytes, &id);
 }
 
-static bool matches(const char *pattern, const struct ot_str *segments, uint32_t segment_count, struct ot_str params[static REST_PARAMS_MAX])
+static bool matches(const struct rest_route *route, const struct ot_str *segments, uint32_t segment_count, struct ot_str params[static REST_PARAMS_MAX])
 {
+    const char *pattern = route->pattern;
     uint32_t index = 0, param = 0;
     while (*pattern == '/') {
         const char *name = pattern + 1;
@@ -139,7 +143,7 @@ static bool matches(const char *pattern, const struct ot_str *segments, uint32_t
         }
         pattern = name + bytes;
     }
-    return index == segment_count;
+    return index == segment_count || (route->flags & REST_DEEP) != 0;
 }
 
 static void allow_of(uint32_t methods, char allow_out[static REST_ALLOW_BYTES])
@@ -160,7 +164,7 @@ enum ot_err rest_route_find(enum rest_method method, const struct ot_str *segmen
         struct ot_str found[REST_PARAMS_MAX] = { 0 };
         /* the first pattern that fits decides: /v1/topics/id/{topic_id} stands before /v1/topics/{topic}/… */
         if (first != NULL && strcmp(first->pattern, routes[i].pattern) != 0) continue;
-        if (!matches(routes[i].pattern, segments, segment_count, found)) continue;
+        if (!matches(&routes[i], segments, segment_count, found)) continue;
         first = &routes[i];
         methods |= 1u << routes[i].method;
         if (routes[i].method != method) continue;

@@ -21,6 +21,7 @@ enum rest_route_flags {
     REST_LINES = 512,          /* also as NDJSON, one record a line: format, or Accept */
     REST_LOCAL = 1024,         /* about this broker alone: broker */
     REST_ONCE = 2048,          /* Idempotency-Key is heeded */
+    REST_DEEP = 8192,          /* the last parameter of the path may be several segments */
     REST_EVENTS = 4096         /* an event stream */
 };
 

@@ -10,6 +10,8 @@ TIMEOUT_MS = 2000
 def before_call(context, case, kwargs):
     if case.query and str(case.query.get("timeout_ms", "")).isdigit():
         case.query["timeout_ms"] = min(int(case.query["timeout_ms"]), TIMEOUT_MS)
+    if case.query and "watch" in case.query:  # waits as long as it is told to
+        case.query["wait_ms"] = 50
     if case.query and "fields" in case.query:
         del case.query["fields"]  # items of fewer members than their schema requires
     if case.meta is None or not case.meta.generation.mode.is_positive:

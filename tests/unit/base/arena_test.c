@@ -85,6 +85,29 @@ static void reset_keeps_the_first_block_only(void **state)
     ot_arena_free(&arena);
 }
 
+static void a_mark_is_gone_back_to_as_often_as_one_likes(void **state)
+{
+    (void)state;
+    struct ot_arena arena;
+    uint8_t room[512];
+    ot_arena_init_with(&arena, room, sizeof(room), 1 << 20);
+    char *kept = ot_arena_str(&arena, ot_str_of("kept"));
+    const struct ot_arena_mark mark = ot_arena_mark(&arena);
+    uint8_t *first = NULL;
+    for (int round = 0; round < 3; round++) {
+        uint8_t *p = ot_arena_alloc(&arena, 64);
+        if (round == 0) first = p;
+        assert_ptr_equal(p, first);
+        for (int i = 0; i < 64; i++) assert_int_equal(p[i], 0);
+        memset(p, 7, 64);
+        for (int i = 0; i < 200; i++) assert_non_null(ot_arena_alloc(&arena, 3000));      /* at the cap if nothing came back */
+        ot_arena_rewind(&arena, &mark);
+        assert_int_equal(arena.used_bytes, 0);
+        assert_string_equal(kept, "kept");
+    }
+    ot_arena_free(&arena);
+}
+
 static void texts_are_copied_with_a_zero(void **state)
 {
     (void)state;
@@ -97,4 +120,5 @@ static void texts_are_copied_with_a_zero(void **state)
 
 TEST_MAIN(cmocka_unit_test(memory_is_zeroed_aligned_and_distinct), cmocka_unit_test(at_the_cap_it_answers_null_and_stays_usable),
     cmocka_unit_test(a_wanted_array_that_overflows_is_refused), cmocka_unit_test(the_callers_block_is_used_first_and_never_freed),
-    cmocka_unit_test(reset_keeps_the_first_block_only), cmocka_unit_test(texts_are_copied_with_a_zero))
+    cmocka_unit_test(reset_keeps_the_first_block_only), cmocka_unit_test(texts_are_copied_with_a_zero),
+    cmocka_unit_test(a_mark_is_gone_back_to_as_often_as_one_likes))
