@@ -99,6 +99,23 @@ def test_min_bytes_waits_for_enough(broker, admin, topic):
         assert len(batch.records(part["records"])) == 2
 
 
+def test_bytes_of_an_open_transaction_do_not_count_for_a_committed_reader(broker, admin, topic):
+    init = {"transactionalId": topic, "transactionTimeoutMs": 60000, "producerId": -1, "producerEpoch": -1}
+    given = until(lambda: (a := admin.connection.ask("InitProducerId", 4, init))["errorCode"] == 0 and a, 20, "a transactional producer")
+    producer, epoch = given["producerId"], given["producerEpoch"]
+    with broker.connect(timeout_s=30) as c:
+        c.send("Fetch", 12, Admin.fetch_body(topic, wait_ms=60000, min_bytes=1000, isolation=1))
+        for sequence in range(3):
+            sent = batch.build([b"x" * 1000], attributes=0x10, producer=(producer, epoch, sequence))
+            assert error(admin.produce_raw(topic, sent, transactional_id=topic)) == "NONE"
+        assert batch.records(admin.fetch(topic, min_bytes=1000)["records"])[-1][0] == 2      # another reader has them
+        assert c.silent(0.3)
+        end = {"transactionalId": topic, "producerId": producer, "producerEpoch": epoch, "committed": True}
+        assert error(admin.connection.ask("EndTxn", 3, end)) == "NONE"
+        part = c.receive("Fetch", 12)[1]["responses"][0]["partitions"][0]
+        assert [r[0] for r in batch.records(part["records"])][:3] == [0, 1, 2] and part["lastStableOffset"] == 4
+
+
 def test_a_partition_in_error_answers_the_whole_fetch_at_once(admin, topic):
     for how, wanted in ((dict(partition=5), "UNKNOWN_TOPIC_OR_PARTITION"), (dict(offset=99), "OFFSET_OUT_OF_RANGE")):
         assert error(admin.fetch(topic, **how, wait_ms=60000, min_bytes=1)) == wanted
@@ -151,22 +168,34 @@ def test_an_older_leader_epoch_is_fenced_after_a_restart(own_broker, name):
     with broker.connect() as c:
         admin = Admin(c)
         now = admin.describe(name)["partitions"][0]["leaderEpoch"]
+        assert now > before
         assert admin.produce(name, "z") == 2
-        end = admin.epoch_end(name, before)
-        if now > before:
-            assert error(admin.fetch(name, epoch=before)) == "FENCED_LEADER_EPOCH"
-            assert (end["leaderEpoch"], end["endOffset"]) == (before, 2)
-            assert (admin.epoch_end(name, now)["leaderEpoch"], admin.epoch_end(name, now)["endOffset"]) == (now, 3)
-        else:
-            assert (end["leaderEpoch"], end["endOffset"]) == (before, 3)
+        assert error(admin.fetch(name, epoch=before)) == "FENCED_LEADER_EPOCH"
+        assert error(admin.list_offset(name, -1, epoch=before)) == "FENCED_LEADER_EPOCH"
+        assert error(admin.epoch_end(name, now, current=before)) == "FENCED_LEADER_EPOCH"
+        ends = [admin.epoch_end(name, epoch) for epoch in (before, now)]
+        assert [(e["leaderEpoch"], e["endOffset"]) for e in ends] == [(before, 2), (now, 3)]
 
 
-def test_a_diverging_epoch_is_served(admin, topic):
-    admin.produce(topic, "x", "y")
-    now = admin.describe(topic)["partitions"][0]["leaderEpoch"]
-    assert error(admin.fetch(topic, 2, last_epoch=now)) == "NONE"
-    part = admin.fetch(topic, 2, last_epoch=now + 3)
-    assert part["divergingEpoch"].get("endOffset", -1) in (-1, 2) and not part["records"]
+def test_a_diverging_epoch_is_served(own_broker, name):
+    broker = own_broker()
+    with broker.connect() as c:
+        Admin(c).create(name)
+        Admin(c).produce(name, "x", "y")
+        before = Admin(c).describe(name)["partitions"][0]["leaderEpoch"]
+    broker.stop()
+    broker.start()
+    with broker.connect() as c:
+        admin = Admin(c)
+        assert admin.produce(name, "z") == 2
+        now, topic_id = admin.describe(name)["partitions"][0]["leaderEpoch"], admin.topic_id(name)
+        for version in range(12, 19):
+            same = admin.fetch(name, 2, version, topic_id=topic_id, last_epoch=before)
+            assert error(same) == "NONE" and same["records"]      # its history ends where ours does
+            part = admin.fetch(name, 3, version, topic_id=topic_id, last_epoch=before)
+            assert error(part) == "NONE" and not part["records"]
+            assert (part["divergingEpoch"]["epoch"], part["divergingEpoch"]["endOffset"]) == (before, 2)
+            assert error(admin.fetch(name, 3, version, topic_id=topic_id, last_epoch=now + 3)) == "OFFSET_OUT_OF_RANGE"
 
 
 @pytest.mark.smoke

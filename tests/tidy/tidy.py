@@ -175,7 +175,8 @@ def span(letter, first, last):
     return [f"{letter}{i}" for i in range(first, last + 1)]
 
 
-TRAPS = (span("N", 1, 13) + ["N15", "A1", "A7", "A8"] + span("M", 1, 11) + span("W", 1, 8) + ["W10", "W11", "F1"] + span("F", 3, 11))
+TRAPS = (span("N", 1, 13) + ["N15", "A1", "A7", "A8"] + span("M", 1, 11) + span("W", 1, 11) + span("F", 1, 12) + span("G", 1, 10) + span("T", 1, 9) +
+         span("R", 1, 4) + span("S", 1, 4))
 
 
 def rule_each_compatibility_trap_has_a_test():
