@@ -3,7 +3,8 @@
 
 Costs are CPU seconds of the server process for a gigabyte (10^9 bytes of records before compression), or microseconds for a
 request; wall times are told but depend on what else the machine does. `ottla` has ottla.durability=replicated, which promises
-what Kafka promises; `default` is ottla as it comes, which with one broker syncs before it shows a record. `bare` is the least
+what Kafka promises; `default` is ottla as it comes, which with one broker syncs before it shows a record. In rows that say "synced" all sides sync before
+they answer (Kafka by log.flush.interval.messages=1). `bare` is the least
 that a server can spend: receive and pwrite, sendfile, or receive and answer. Nothing here fails a test.
 """
 import argparse
@@ -23,6 +24,7 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "integration"))
 sys.path.insert(0, str(TOP / "tests" / "bench"))
 import batch  # noqa: E402
+import commits_bench  # noqa: E402
 import grpc_bench  # noqa: E402
 import groups_bench  # noqa: E402
 import harness  # noqa: E402
@@ -52,8 +54,8 @@ class Ottla:
     name = "ottla"
     configs = {"ottla.durability": "replicated"}
 
-    def __init__(self, directory):
-        self.server = harness.Broker(directory, **self.configs)
+    def __init__(self, directory, synced=False):
+        self.server = harness.Broker(directory, **{**self.configs, **({"ottla.durability": "fsync"} if synced else {})})
 
     def start(self):
         self.server.start(wait=False)
@@ -76,8 +78,8 @@ class OttlaDefault(Ottla):
 class Apache:
     name = "kafka"
 
-    def __init__(self, directory):
-        self.server = Kafka(directory, heap=("-Xms1g", "-Xmx1g")).format()
+    def __init__(self, directory, synced=False):
+        self.server = Kafka(directory, heap=("-Xms1g", "-Xmx1g"), **({"log_flush_interval_messages": 1} if synced else {})).format()
 
     def start(self):
         self.server.start(180, 0.005)
@@ -339,7 +341,8 @@ TARGETS = {"start, empty": 50, f"start with {MANY} partitions after kill -9": 1,
            "resident, empty": 64, f"resident, {MANY} partitions": 64 + MANY * 4 / 1024, "idle CPU, empty": 1,
            f"idle CPU, {MANY} partitions": 5}
 AGAINST = [(r"^produce, .*(lz4|zstd)$", 1, None), (r"^produce, one record, pipelined$", 12, None), (r"^produce, one record, ping-pong$", None, 1.5),
-           (r"^compact, .*(records|zstd)$", 5, None), (r"^transactions of", 5, None), (r"^produce, .* (KB|B)$", 8, 1.5), (r"^fetch, 1 MiB$", 2, 1.3)]
+           (r"^compact, .*(records|zstd)$", 5, None), (r"^transactions of", 5, None), (r"^offset commits of .*(other|once|synced)$", 5, None),
+           (r"^(new|classic) group of .*CPU$", 5, None), (r"^heartbeat of", 5, None), (r"^start with the offsets", 5, None), (r"^produce, .* (KB|B)$", 8, 1.5), (r"^fetch, 1 MiB$", 2, 1.3)]
 HIGHER_IS_BETTER = re.compile("rate$")
 
 
@@ -350,13 +353,33 @@ def groups(side):
         Admin(c).create(topic, partitions=groups_bench.PARTITIONS)
         ask = {"keyType": 0, "coordinatorKeys": [topic]}
         until(lambda: c.ask("FindCoordinator", 4, ask)["coordinators"][0]["errorCode"] == 0, 60, "a group coordinator", step_s=0.5)
-    return groups_bench.rebalances(side, topic, cpu_s)
+    return groups_bench.rebalances(side, topic, commits_bench.fine_cpu_s)
+
+
+def classic_groups(side):
+    topic = topic_of("classic group")
+    with side.server.connect(timeout_s=60) as c:
+        Admin(c).create(topic, partitions=commits_bench.PARTITIONS)
+    return commits_bench.rebalances(side, topic)
+
+
+def commits(side, where=""):
+    with side.server.connect(timeout_s=60) as c:
+        Admin(c).create("committed", partitions=4)
+    return commits_bench.commits(side, "committed", cpu_s, where)
+
+
+def restart_groups(side):
+    with side.server.connect(timeout_s=60) as c:
+        Admin(c).create("committed", partitions=4)
+    return commits_bench.restart(side, "committed")
 
 
 def one_round(make, root, only):
     """All measurements of one side; each kind of run has a fresh directory."""
     out = {}
-    runs = [("new group", [start_empty, groups]), ("latency", [start_empty, latency]), ("librdkafka|clients|perf-test", [start_empty, clients]),
+    runs = [("new group", [start_empty, groups]), ("classic group", [start_empty, classic_groups]), ("offset commits", [start_empty, commits]),
+            ("synced offset commits", [start_empty, lambda s: commits(s, ", synced")]), ("offsets of groups", [start_empty, restart_groups]), ("latency", [start_empty, latency]), ("librdkafka|clients|perf-test", [start_empty, clients]),
             ("start|resident, empty|idle CPU, empty", [start_empty, lambda s: idle(s, "empty")]),
             (f"{MANY}", [start_empty, create_many, lambda s: idle(s, f"{MANY} partitions"), restart_many]),
             ("compact", [start_empty, compaction]), ("transactions", [start_empty, transactions]),
@@ -366,7 +389,7 @@ def one_round(make, root, only):
             continue
         directory = Path(tempfile.mkdtemp(dir=root))
         os.sync()  # what the last one left to write would be charged to this one
-        side = make(directory)
+        side = make(directory, synced="synced" in words)
         try:
             for step in steps:
                 for name, value in step(side).items():
