@@ -141,9 +141,10 @@ enum ot_err broker_records_pack(struct broker *broker, struct ot_str topic, stru
     return err;
 }
 
-void broker_records_stamp(struct broker_produce_part *part, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence)
+void broker_records_stamp(struct broker_produce_part *part, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence, bool transactional)
 {
     uint8_t *batch = part->records;
+    if (transactional) ot_store_u16(batch + 21, (uint16_t)(ot_load_u16(batch + 21) | 0x10));     /* attributes */
     ot_store_u64(batch + 43, (uint64_t)producer_id);
     ot_store_u16(batch + 51, (uint16_t)producer_epoch);
     ot_store_u32(batch + 53, (uint32_t)base_sequence);

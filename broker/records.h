@@ -34,8 +34,8 @@ struct broker_records_round { struct ot_buf *buf; struct broker_produce_part *pa
 uint32_t broker_records_rounds(struct broker_record *records, uint32_t count, size_t batch_bytes_max, struct ot_arena *arena);   /* how many rounds; 0: no memory */
 OT_MUST_CHECK enum ot_err broker_records_pack(struct broker *broker, struct ot_str topic, struct broker_record *records, uint32_t count, uint32_t round,
     struct ot_str codec, struct ot_pool *pool, size_t bytes_max, struct ot_arena *arena, struct broker_records_round *out);
-/* Give a packed batch a producer and the sequence of its first record (its CRC is made anew). */
-void broker_records_stamp(struct broker_produce_part *part, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence);
+/* Give a packed batch a producer and the sequence of its first record, and make it part of its transaction (its CRC is made anew). */
+void broker_records_stamp(struct broker_produce_part *part, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence, bool transactional);
 /* Effective message.max.bytes of a topic, for batch_bytes_max; the default for unknown ones. Any thread. */
 int32_t broker_records_batch_max(struct broker *broker, struct ot_str topic);
 

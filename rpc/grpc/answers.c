@@ -134,9 +134,20 @@ static void put_aborted(struct ot_writer *writer, const void *arg)
     rpcg_put_int(writer, 2, aborted->first_offset);
 }
 
+/* The same layout but for where it is. */
+static void put_consume_place(struct ot_writer *writer, const struct rpcg_row_head *head)
+{
+    const struct rpcg_position_row position = { { head->at.topic, head->at.partition, head->at.next_offset, head->assignment_id }, NULL };
+    rpcg_put_message(writer, 1, rpcg_put_consume_position, &position);
+    rpcg_put_int(writer, 4, head->at.high_watermark);
+    rpcg_put_int(writer, 5, head->at.last_stable_offset);
+    rpcg_put_int(writer, 6, head->at.log_start_offset);
+}
+
 void rpcg_put_row_head(struct ot_writer *writer, const struct rpcg_row_head *head)
 {
-    put_place(writer, &head->at);
+    if (head->assignment_id != 0) put_consume_place(writer, head);
+    else put_place(writer, &head->at);
     for (int32_t i = 0; i < head->aborted_count; i++) rpcg_put_message(writer, 7, put_aborted, &head->aborted[i]);
 }
 
@@ -171,4 +182,27 @@ void rpcg_put_offset(struct ot_writer *writer, const void *arg)
     rpcg_put_int(writer, 4, offset->timestamp_ms);
     rpcg_put_int(writer, 5, offset->leader_epoch);
     if (offset->error != NULL) rpcg_put_message(writer, 6, rpcg_put_error, offset->error);
+}
+
+/* ---- groups */
+
+void rpcg_put_group_offset(struct ot_writer *writer, const void *arg)
+{
+    const struct rpcg_committed *committed = arg;
+    rpcg_put_str(writer, 1, committed->at.topic);
+    rpcg_put_int(writer, 2, committed->at.partition);
+    rpcg_put_int(writer, 3, committed->at.offset);
+    rpcg_put_int(writer, 4, (int64_t)committed->at.leader_epoch + 1);
+    rpcg_put_str(writer, 5, committed->at.metadata);
+    if (committed->error != NULL) rpcg_put_message(writer, 6, rpcg_put_error, committed->error);
+}
+
+void rpcg_put_consume_position(struct ot_writer *writer, const void *arg)
+{
+    const struct rpcg_position_row *row = arg;
+    rpcg_put_str(writer, 1, row->at.topic);
+    rpcg_put_int(writer, 2, row->at.partition);
+    rpcg_put_int(writer, 3, row->at.next_offset);
+    rpcg_put_int(writer, 4, row->at.assignment_id);
+    if (row->leader_address != NULL) rpcg_put_text(writer, 5, row->leader_address);
 }

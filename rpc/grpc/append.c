@@ -136,7 +136,8 @@ static void produce_run(struct rpcg_append *append)
 static void producer_stamp(struct rpcg_append *append)
 {
     for (uint32_t i = 0; append->ask.has_producer && i < append->round.part_count; i++)
-        broker_records_stamp(&append->round.parts[i], append->ask.producer_id, append->ask.producer_epoch, append->ask.producer_sequence);
+        broker_records_stamp(&append->round.parts[i], append->ask.producer_id, append->ask.producer_epoch, append->ask.producer_sequence,
+            !append->ask.transactional_id.null);
 }
 
 static void packed(struct rpcg_append *append)

@@ -51,7 +51,7 @@ struct rpcg_method {
 };
 extern const struct rpcg_method rpcg_methods[];
 extern const uint32_t rpcg_method_count;
-#define RPCG_METHODS_MAX 16u
+#define RPCG_METHODS_MAX 32u
 #define RPCG_CODES 17u
 
 #define RPCG_FIRST_BYTES 4096u
@@ -111,6 +111,7 @@ struct rpc_grpc_server {
     struct ot_pool_waiter waiter;
     struct ot_task waiter_task;
     _Atomic bool waiter_posted;
+    struct rpcg_consume *consumers;        /* members of groups (consume.h) */
     struct ot_timer sweep;
     int64_t progress_us;
     int32_t message_bytes_max, heartbeat_ms;
@@ -231,6 +232,14 @@ void rpcg_subscribe_freed(struct rpcg_call *call);
 void rpcg_list_offsets_start(struct rpcg_call *call);
 void rpcg_metadata_start(struct rpcg_call *call);
 void rpcg_init_producer_start(struct rpcg_call *call);
+void rpcg_end_transaction_start(struct rpcg_call *call);
+void rpcg_commit_offsets_start(struct rpcg_call *call);
+void rpcg_fetch_offsets_start(struct rpcg_call *call);
+void rpcg_consume_start(struct rpcg_call *call);
+void rpcg_consume_message(struct rpcg_call *call, grpc_byte_buffer *message);
+void rpcg_consume_sent(struct rpcg_call *call);
+void rpcg_consume_cancel(struct rpcg_call *call, bool draining);
+void rpcg_consume_freed(struct rpcg_call *call);
 void rpcg_health_check_start(struct rpcg_call *call);
 void rpcg_health_watch_start(struct rpcg_call *call);
 void rpcg_health_watch_sent(struct rpcg_call *call);
@@ -240,7 +249,7 @@ void rpcg_reflection_message(struct rpcg_call *call, grpc_byte_buffer *message);
 void rpcg_reflection_sent(struct rpcg_call *call);
 void rpcg_reflection_cancel(struct rpcg_call *call, bool draining);
 extern const size_t rpcg_own_produce, rpcg_own_produce_stream, rpcg_own_fetch, rpcg_own_subscribe, rpcg_own_list_offsets, rpcg_own_metadata, rpcg_own_init_producer,
-    rpcg_own_health, rpcg_own_reflection;
+    rpcg_own_group_offsets, rpcg_own_consume, rpcg_own_health, rpcg_own_reflection;
 
 /* The whole message in one piece, which lives as long as *flat_out is not unref'ed. */
 struct ot_blob rpcg_flatten(grpc_byte_buffer *message, grpc_slice *flat_out);

@@ -1,28 +1,52 @@
-/* Log.InitProducer: ids of idempotent producers. */
-#include "rpc/grpc/door.h"
+/* Log.InitProducer and Log.EndTransaction: ids of idempotent producers, and the transactions of those that have a transactional id. */
+#include "rpc/grpc/group.h"
 
 #include "broker/admin.h"
+
+#define TRANSACTION_TIMEOUT_MS 60000       /* when nothing is said, as Kafka's producers do */
 
 struct init_own {
     struct rpcg_call *call;
     struct broker_producer_id ask;
+    struct broker_txn txn;
 };
 const size_t rpcg_own_init_producer = sizeof(struct init_own);
 
+struct producer { int64_t id; int32_t epoch; };
+
 static void put_answer(struct ot_writer *writer, const void *arg)
 {
-    const struct broker_producer_id *made = arg;
-    rpcg_put_int(writer, 1, made->producer_id);
-    rpcg_put_int(writer, 2, made->producer_epoch);
+    const struct producer *made = arg;
+    rpcg_put_int(writer, 1, made->id);
+    rpcg_put_int(writer, 2, made->epoch);
+}
+
+static void answer(struct rpcg_call *call, enum ot_err error, int64_t id, int32_t epoch)
+{
+    const struct producer producer = { id, epoch };
+    if (error != OT_OK) rpcg_fail_text(call, error, NULL);
+    else rpcg_reply(call, rpcg_message(put_answer, &producer));
+    rpcg_release(call);
 }
 
 static void made(struct broker_call *broker_call)
 {
-    struct init_own *own = OT_CONTAINER(broker_call, struct init_own, ask.call);
-    struct rpcg_call *call = own->call;
-    if (own->ask.error != OT_OK) rpcg_fail_text(call, own->ask.error, NULL);
-    else rpcg_reply(call, rpcg_message(put_answer, &own->ask));
-    rpcg_release(call);
+    const struct init_own *own = OT_CONTAINER(broker_call, struct init_own, ask.call);
+    answer(own->call, own->ask.error, own->ask.producer_id, own->ask.producer_epoch);
+}
+
+static void txn_done(struct broker_call *broker_call)
+{
+    const struct init_own *own = OT_CONTAINER(broker_call, struct init_own, txn.call);
+    const struct coord_txn_request *request = &own->txn.request;
+    const bool same = request->ask == COORD_TXN_END && request->producer_id_out < 0;       /* the old protocol: it goes on as it is */
+    answer(own->call, request->error, same ? request->producer_id : request->producer_id_out, same ? request->producer_epoch : request->producer_epoch_out);
+}
+
+static struct coord_txn_request *txn_init(struct init_own *own, enum coord_txn_ask ask, struct ot_str id)
+{
+    own->txn = (struct broker_txn){ .call = { .home = &own->call->server->exec, .done = txn_done }, .request = coord_txn_request_default(ask, id) };
+    return &own->txn.request;
 }
 
 void rpcg_init_producer_start(struct rpcg_call *call)
@@ -35,11 +59,34 @@ void rpcg_init_producer_start(struct rpcg_call *call)
         rpcg_fail_text(call, OT_ERR_INVALID_REQUEST, why);
         return;
     }
-    if (ask.transactional_id.bytes > 0) {
-        rpcg_fail_text(call, OT_ERR_UNSUPPORTED_VERSION, "transactions are not served over gRPC yet");
+    rpcg_hold(call);
+    if (ask.transactional_id.bytes == 0) {
+        own->ask.call = (struct broker_call){ .home = &call->server->exec, .done = made };
+        broker_producer_id(call->server->broker, &own->ask);
         return;
     }
-    own->ask.call = (struct broker_call){ .home = &call->server->exec, .done = made };
+    struct coord_txn_request *request = txn_init(own, COORD_TXN_INIT, ask.transactional_id);
+    request->timeout_ms = ask.timeout_ms > 0 ? ask.timeout_ms : TRANSACTION_TIMEOUT_MS;
+    request->producer_id = ask.producer_id;
+    request->producer_epoch = ask.producer_epoch;
+    broker_txn(call->server->broker, &own->txn);
+}
+
+void rpcg_end_transaction_start(struct rpcg_call *call)
+{
+    struct init_own *own = call->own;
+    struct rpcg_end_txn_ask ask;
+    const char *why = NULL;
+    own->call = call;
+    if (rpcg_end_txn_decode(call->body, &ask, &why) != OT_OK) {
+        rpcg_fail_text(call, OT_ERR_INVALID_REQUEST, why);
+        return;
+    }
+    struct coord_txn_request *request = txn_init(own, COORD_TXN_END, ask.transactional_id);
+    request->producer_id = ask.producer_id;
+    request->producer_epoch = ask.producer_epoch;
+    request->commit = ask.commit;
+    request->version = 2;
     rpcg_hold(call);
-    broker_producer_id(call->server->broker, &own->ask);
+    broker_txn(call->server->broker, &own->txn);
 }

@@ -1,36 +1,12 @@
 #include "rpc/grpc/messages.h"
 
-/* ---- shared pieces */
-
-static enum ot_err ended(const struct ot_reader *reader, const char **why_out)
-{
-    *why_out = reader->err == OT_OK ? NULL : "the message cannot be decoded";
-    return reader->err;
-}
-
-static enum ot_err refuse(const char **why_out, const char *why)
-{
-    *why_out = why;
-    return OT_ERR_INVALID_REQUEST;
-}
-
-/* How often a field occurs. A fault is found by the second pass. */
-static uint32_t count_of(struct ot_blob body, uint32_t number)
-{
-    struct ot_reader reader = ot_reader_over(body.data, body.bytes);
-    struct rpcg_field field;
-    uint32_t count = 0;
-    while (rpcg_field_next(&reader, &field)) count += field.number == number ? 1u : 0u;
-    return count;
-}
-
-static struct ot_reader inside(struct ot_blob body) { return ot_reader_over(body.data, body.bytes); }
+#include "rpc/grpc/decode.h"
 
 /* ---- produce */
 
 static void header_decode(struct ot_reader *outer, struct ot_blob body, struct broker_record_header *out)
 {
-    struct ot_reader reader = inside(body);
+    struct ot_reader reader = rpcg_decode_inside(body);
     struct rpcg_field field;
     bool null_value = false;
     *out = (struct broker_record_header){ .key = ot_str_of("") };
@@ -45,9 +21,9 @@ static void header_decode(struct ot_reader *outer, struct ot_blob body, struct b
 
 static enum ot_err record_decode(struct ot_reader *outer, struct ot_blob body, int64_t now_ms, struct ot_arena *arena, struct broker_record *out)
 {
-    struct ot_reader reader = inside(body);
+    struct ot_reader reader = rpcg_decode_inside(body);
     struct rpcg_field field;
-    const uint32_t header_count = count_of(body, 5);
+    const uint32_t header_count = rpcg_decode_count(body, 5);
     struct broker_record_header *headers = header_count > 0 ? ot_arena_array(arena, header_count, sizeof *headers) : NULL;
     bool tombstone = false, empty_key = false;
     *out = (struct broker_record){ .headers = headers };
@@ -70,7 +46,7 @@ static enum ot_err record_decode(struct ot_reader *outer, struct ot_blob body, i
 
 static void producer_decode(struct ot_reader *outer, struct ot_blob body, struct rpcg_produce_ask *out, bool *fits_out)
 {
-    struct ot_reader reader = inside(body);
+    struct ot_reader reader = rpcg_decode_inside(body);
     struct rpcg_field field;
     out->has_producer = true;
     while (rpcg_field_next(&reader, &field)) {
@@ -87,18 +63,19 @@ static void producer_decode(struct ot_reader *outer, struct ot_blob body, struct
 
 static enum ot_err produce_check(const struct rpcg_produce_ask *ask, int64_t acks, int64_t codec, bool producer_fits, const char **why_out)
 {
-    if (ask->topic.bytes == 0) return refuse(why_out, "topic is empty");
-    if (acks < 0 || acks > 3) return refuse(why_out, "acks is none of the values of Acks");
-    if (codec < 0 || codec > 4) return refuse(why_out, "compression is none of the values of Compression");
-    if (ask->timeout_ms < 0) return refuse(why_out, "timeout_ms is negative");
-    if (!ask->batches.null && ask->record_count > 0) return refuse(why_out, "there are records and record_batches: one of them");
-    if (ask->batches.null && ask->record_count == 0) return refuse(why_out, "there are no records");
-    if (ask->partition < -1) return refuse(why_out, "partition is negative");
-    if (ask->partition == -1 && !ask->batches.null) return refuse(why_out, "partition -1 is for records, not for record_batches");
+    if (ask->topic.bytes == 0) return rpcg_decode_refuse(why_out, "topic is empty");
+    if (acks < 0 || acks > 3) return rpcg_decode_refuse(why_out, "acks is none of the values of Acks");
+    if (codec < 0 || codec > 4) return rpcg_decode_refuse(why_out, "compression is none of the values of Compression");
+    if (ask->timeout_ms < 0) return rpcg_decode_refuse(why_out, "timeout_ms is negative");
+    if (!ask->batches.null && ask->record_count > 0) return rpcg_decode_refuse(why_out, "there are records and record_batches: one of them");
+    if (ask->batches.null && ask->record_count == 0) return rpcg_decode_refuse(why_out, "there are no records");
+    if (ask->partition < -1) return rpcg_decode_refuse(why_out, "partition is negative");
+    if (ask->partition == -1 && !ask->batches.null) return rpcg_decode_refuse(why_out, "partition -1 is for records, not for record_batches");
+    if (!ask->has_producer && !ask->transactional_id.null && ask->batches.null) return rpcg_decode_refuse(why_out, "records of a transaction have a producer");
     if (!ask->has_producer) return OT_OK;
-    if (!ask->batches.null) return refuse(why_out, "record_batches name their producer themselves");
-    if (ask->partition == -1) return refuse(why_out, "a producer's sequence counts one partition: name it");
-    if (!producer_fits || ask->producer_id < 0 || ask->producer_sequence < 0) return refuse(why_out, "producer is out of range");
+    if (!ask->batches.null) return rpcg_decode_refuse(why_out, "record_batches name their producer themselves");
+    if (ask->partition == -1) return rpcg_decode_refuse(why_out, "a producer's sequence counts one partition: name it");
+    if (!producer_fits || ask->producer_id < 0 || ask->producer_sequence < 0) return rpcg_decode_refuse(why_out, "producer is out of range");
     return OT_OK;
 }
 
@@ -106,11 +83,11 @@ enum ot_err rpcg_produce_decode(struct ot_blob body, int64_t now_ms, struct ot_a
 {
     static const int16_t acks_of[] = { -1, -1, 1, 0 };
     static const char *const codecs[] = { "none", "gzip", "snappy", "lz4", "zstd" };
-    struct ot_reader reader = inside(body);
+    struct ot_reader reader = rpcg_decode_inside(body);
     struct rpcg_field field;
     int64_t acks = 0, codec = 0;
     bool producer_fits = true;
-    const uint32_t record_count = count_of(body, 7);
+    const uint32_t record_count = rpcg_decode_count(body, 7);
     *out = (struct rpcg_produce_ask){ .topic = ot_str_of(""), .transactional_id = { .null = true }, .batches = { .null = true } };
     if (record_count > 0 && (out->records = ot_arena_array(arena, record_count, sizeof *out->records)) == NULL) return *why_out = "too many records in one request", OT_ERR_NO_MEMORY;
     while (rpcg_field_next(&reader, &field)) {
@@ -132,7 +109,7 @@ enum ot_err rpcg_produce_decode(struct ot_blob body, int64_t now_ms, struct ot_a
     }
     if (out->transactional_id.bytes == 0) out->transactional_id = (struct ot_str){ .null = true };
     if (out->batches.bytes == 0) out->batches = (struct ot_blob){ .null = true };
-    if (reader.err != OT_OK) return ended(&reader, why_out);
+    if (reader.err != OT_OK) return rpcg_decode_ended(&reader, why_out);
     *why_out = NULL;
     const enum ot_err err = produce_check(out, acks, codec, producer_fits, why_out);
     if (err != OT_OK) return err;
@@ -157,7 +134,7 @@ static bool format_ok(int64_t value, enum rpcg_format *out)
 
 enum ot_err rpcg_fetch_decode(struct ot_blob body, struct rpcg_fetch_ask *out, const char **why_out)
 {
-    struct ot_reader reader = inside(body);
+    struct ot_reader reader = rpcg_decode_inside(body);
     struct rpcg_field field;
     int64_t isolation = 0, format = 0;
     *out = (struct rpcg_fetch_ask){ .topic = ot_str_of(""), .leader_epoch = -1 };
@@ -175,20 +152,20 @@ enum ot_err rpcg_fetch_decode(struct ot_blob body, struct rpcg_fetch_ask *out, c
         default: break;
         }
     }
-    if (reader.err != OT_OK) return ended(&reader, why_out);
+    if (reader.err != OT_OK) return rpcg_decode_ended(&reader, why_out);
     *why_out = NULL;
-    if (out->topic.bytes == 0) return refuse(why_out, "topic is empty");
-    if (out->partition < 0) return refuse(why_out, "partition is negative");
-    if (out->max_wait_ms < 0 || out->min_bytes < 0 || out->max_bytes < 0) return refuse(why_out, "max_wait_ms, min_bytes and max_bytes are not negative");
-    if (out->leader_epoch < -1) return refuse(why_out, "leader_epoch_plus_one is negative");
-    if (!isolation_ok(isolation, &out->read_committed)) return refuse(why_out, "isolation_level is none of the values of IsolationLevel");
-    if (!format_ok(format, &out->format)) return refuse(why_out, "format is none of the values of PayloadFormat");
+    if (out->topic.bytes == 0) return rpcg_decode_refuse(why_out, "topic is empty");
+    if (out->partition < 0) return rpcg_decode_refuse(why_out, "partition is negative");
+    if (out->max_wait_ms < 0 || out->min_bytes < 0 || out->max_bytes < 0) return rpcg_decode_refuse(why_out, "max_wait_ms, min_bytes and max_bytes are not negative");
+    if (out->leader_epoch < -1) return rpcg_decode_refuse(why_out, "leader_epoch_plus_one is negative");
+    if (!isolation_ok(isolation, &out->read_committed)) return rpcg_decode_refuse(why_out, "isolation_level is none of the values of IsolationLevel");
+    if (!format_ok(format, &out->format)) return rpcg_decode_refuse(why_out, "format is none of the values of PayloadFormat");
     return OT_OK;
 }
 
 static bool subscribe_part_decode(struct ot_reader *outer, struct ot_blob body, struct rpcg_subscribe_part *out)
 {
-    struct ot_reader reader = inside(body);
+    struct ot_reader reader = rpcg_decode_inside(body);
     struct rpcg_field field;
     int32_t start = 0;
     *out = (struct rpcg_subscribe_part){ .topic = ot_str_of("") };
@@ -206,11 +183,11 @@ static bool subscribe_part_decode(struct ot_reader *outer, struct ot_blob body, 
 
 enum ot_err rpcg_subscribe_decode(struct ot_blob body, struct ot_arena *arena, struct rpcg_subscribe_ask *out, const char **why_out)
 {
-    struct ot_reader reader = inside(body);
+    struct ot_reader reader = rpcg_decode_inside(body);
     struct rpcg_field field;
     int64_t isolation = 0, format = 0;
     bool starts_ok = true;
-    const uint32_t count = count_of(body, 1);
+    const uint32_t count = rpcg_decode_count(body, 1);
     *out = (struct rpcg_subscribe_ask){ .parts = NULL };
     *why_out = "too many partitions";
     if (count > 0 && (out->parts = ot_arena_array(arena, count, sizeof *out->parts)) == NULL) return OT_ERR_NO_MEMORY;
@@ -224,18 +201,18 @@ enum ot_err rpcg_subscribe_decode(struct ot_blob body, struct ot_arena *arena, s
         default: break;
         }
     }
-    if (reader.err != OT_OK) return ended(&reader, why_out);
+    if (reader.err != OT_OK) return rpcg_decode_ended(&reader, why_out);
     *why_out = NULL;
-    if (out->part_count == 0) return refuse(why_out, "there are no partitions");
-    if (!starts_ok) return refuse(why_out, "start is none of the values of Start");
+    if (out->part_count == 0) return rpcg_decode_refuse(why_out, "there are no partitions");
+    if (!starts_ok) return rpcg_decode_refuse(why_out, "start is none of the values of Start");
     for (uint32_t i = 0; i < out->part_count; i++) {
-        if (out->parts[i].topic.bytes == 0) return refuse(why_out, "topic is empty");
-        if (out->parts[i].partition < -1) return refuse(why_out, "partition is negative");
-        if (out->parts[i].start == RPCG_START_TIMESTAMP && out->parts[i].timestamp_ms < 0) return refuse(why_out, "timestamp_ms is negative");
+        if (out->parts[i].topic.bytes == 0) return rpcg_decode_refuse(why_out, "topic is empty");
+        if (out->parts[i].partition < -1) return rpcg_decode_refuse(why_out, "partition is negative");
+        if (out->parts[i].start == RPCG_START_TIMESTAMP && out->parts[i].timestamp_ms < 0) return rpcg_decode_refuse(why_out, "timestamp_ms is negative");
     }
-    if (out->max_bytes < 0 || out->heartbeat_ms < 0) return refuse(why_out, "max_bytes and heartbeat_interval_ms are not negative");
-    if (!isolation_ok(isolation, &out->read_committed)) return refuse(why_out, "isolation_level is none of the values of IsolationLevel");
-    if (!format_ok(format, &out->format)) return refuse(why_out, "format is none of the values of PayloadFormat");
+    if (out->max_bytes < 0 || out->heartbeat_ms < 0) return rpcg_decode_refuse(why_out, "max_bytes and heartbeat_interval_ms are not negative");
+    if (!isolation_ok(isolation, &out->read_committed)) return rpcg_decode_refuse(why_out, "isolation_level is none of the values of IsolationLevel");
+    if (!format_ok(format, &out->format)) return rpcg_decode_refuse(why_out, "format is none of the values of PayloadFormat");
     return OT_OK;
 }
 
@@ -244,7 +221,7 @@ enum ot_err rpcg_subscribe_decode(struct ot_blob body, struct ot_arena *arena, s
 static bool offsets_part_decode(struct ot_reader *outer, struct ot_blob body, struct rpcg_offsets_part *out)
 {
     static const int64_t special[] = { -1, -1, -2, 0, -3 };
-    struct ot_reader reader = inside(body);
+    struct ot_reader reader = rpcg_decode_inside(body);
     struct rpcg_field field;
     int32_t spec = 0;
     int64_t timestamp_ms = 0;
@@ -264,11 +241,11 @@ static bool offsets_part_decode(struct ot_reader *outer, struct ot_blob body, st
 
 enum ot_err rpcg_offsets_decode(struct ot_blob body, struct ot_arena *arena, struct rpcg_offsets_ask *out, const char **why_out)
 {
-    struct ot_reader reader = inside(body);
+    struct ot_reader reader = rpcg_decode_inside(body);
     struct rpcg_field field;
     int64_t isolation = 0;
     bool parts_ok = true;
-    const uint32_t count = count_of(body, 1);
+    const uint32_t count = rpcg_decode_count(body, 1);
     *out = (struct rpcg_offsets_ask){ .parts = NULL };
     *why_out = "too many partitions";
     if (count > 0 && (out->parts = ot_arena_array(arena, count, sizeof *out->parts)) == NULL) return OT_ERR_NO_MEMORY;
@@ -276,19 +253,19 @@ enum ot_err rpcg_offsets_decode(struct ot_blob body, struct ot_arena *arena, str
         if (field.number == 1) parts_ok &= offsets_part_decode(&reader, rpcg_field_bytes(&reader, &field), &out->parts[out->part_count++]);
         else if (field.number == 2) isolation = rpcg_field_i32(&reader, &field);
     }
-    if (reader.err != OT_OK) return ended(&reader, why_out);
+    if (reader.err != OT_OK) return rpcg_decode_ended(&reader, why_out);
     *why_out = NULL;
-    if (out->part_count == 0) return refuse(why_out, "there are no partitions");
-    if (!parts_ok) return refuse(why_out, "a partition has no topic, a negative number or time, or a spec that is none of the values of OffsetSpec");
-    if (!isolation_ok(isolation, &out->read_committed)) return refuse(why_out, "isolation_level is none of the values of IsolationLevel");
+    if (out->part_count == 0) return rpcg_decode_refuse(why_out, "there are no partitions");
+    if (!parts_ok) return rpcg_decode_refuse(why_out, "a partition has no topic, a negative number or time, or a spec that is none of the values of OffsetSpec");
+    if (!isolation_ok(isolation, &out->read_committed)) return rpcg_decode_refuse(why_out, "isolation_level is none of the values of IsolationLevel");
     return OT_OK;
 }
 
 enum ot_err rpcg_metadata_decode(struct ot_blob body, struct ot_arena *arena, struct rpcg_metadata_ask *out, const char **why_out)
 {
-    struct ot_reader reader = inside(body);
+    struct ot_reader reader = rpcg_decode_inside(body);
     struct rpcg_field field;
-    const uint32_t count = count_of(body, 1);
+    const uint32_t count = rpcg_decode_count(body, 1);
     *out = (struct rpcg_metadata_ask){ .topics = NULL };
     *why_out = "too many topics";
     if (count > 0 && (out->topics = ot_arena_array(arena, count, sizeof *out->topics)) == NULL) return OT_ERR_NO_MEMORY;
@@ -296,32 +273,22 @@ enum ot_err rpcg_metadata_decode(struct ot_blob body, struct ot_arena *arena, st
         if (field.number == 1) out->topics[out->topic_count++] = rpcg_field_str(&reader, &field);
         else if (field.number == 2) out->create = rpcg_field_int(&reader, &field) != 0;
     }
-    return ended(&reader, why_out);
-}
-
-enum ot_err rpcg_init_decode(struct ot_blob body, struct rpcg_init_ask *out, const char **why_out)
-{
-    struct ot_reader reader = inside(body);
-    struct rpcg_field field;
-    *out = (struct rpcg_init_ask){ .transactional_id = ot_str_of("") };
-    while (rpcg_field_next(&reader, &field))
-        if (field.number == 1) out->transactional_id = rpcg_field_str(&reader, &field);
-    return ended(&reader, why_out);
+    return rpcg_decode_ended(&reader, why_out);
 }
 
 enum ot_err rpcg_health_decode(struct ot_blob body, struct rpcg_health_ask *out, const char **why_out)
 {
-    struct ot_reader reader = inside(body);
+    struct ot_reader reader = rpcg_decode_inside(body);
     struct rpcg_field field;
     *out = (struct rpcg_health_ask){ .service = ot_str_of("") };
     while (rpcg_field_next(&reader, &field))
         if (field.number == 1) out->service = rpcg_field_str(&reader, &field);
-    return ended(&reader, why_out);
+    return rpcg_decode_ended(&reader, why_out);
 }
 
 enum ot_err rpcg_reflect_decode(struct ot_blob body, struct rpcg_reflect_ask *out, const char **why_out)
 {
-    struct ot_reader reader = inside(body);
+    struct ot_reader reader = rpcg_decode_inside(body);
     struct rpcg_field field;
     *out = (struct rpcg_reflect_ask){ .host = ot_str_of(""), .name = ot_str_of("") };
     while (rpcg_field_next(&reader, &field)) {
@@ -331,5 +298,5 @@ enum ot_err rpcg_reflect_decode(struct ot_blob body, struct rpcg_reflect_ask *ou
         if (field.number == RPCG_REFLECT_EXTENSION) (void)rpcg_field_bytes(&reader, &field);
         else out->name = rpcg_field_str(&reader, &field);
     }
-    return ended(&reader, why_out);
+    return rpcg_decode_ended(&reader, why_out);
 }

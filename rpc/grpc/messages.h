@@ -57,8 +57,37 @@ OT_MUST_CHECK enum ot_err rpcg_offsets_decode(struct ot_blob body, struct ot_are
 struct rpcg_metadata_ask { struct ot_str *topics; uint32_t topic_count; bool create; };
 OT_MUST_CHECK enum ot_err rpcg_metadata_decode(struct ot_blob body, struct ot_arena *arena, struct rpcg_metadata_ask *out, const char **why_out);
 
-struct rpcg_init_ask { struct ot_str transactional_id; };
+struct rpcg_init_ask { struct ot_str transactional_id; int32_t timeout_ms; bool has_producer; int64_t producer_id; int16_t producer_epoch; };
 OT_MUST_CHECK enum ot_err rpcg_init_decode(struct ot_blob body, struct rpcg_init_ask *out, const char **why_out);
+
+struct rpcg_end_txn_ask { struct ot_str transactional_id; int64_t producer_id; int16_t producer_epoch; bool commit; };
+OT_MUST_CHECK enum ot_err rpcg_end_txn_decode(struct ot_blob body, struct rpcg_end_txn_ask *out, const char **why_out);
+
+struct rpcg_group_offset { struct ot_str topic; int32_t partition; int64_t offset; int32_t leader_epoch; struct ot_str metadata; };
+struct rpcg_commit_ask {
+    struct ot_str group, member_id, instance_id /* null: none */;
+    int32_t generation;                    /* -1: no member */
+    struct ot_str transactional_id;        /* null: none */
+    int64_t producer_id; int16_t producer_epoch;
+    struct rpcg_group_offset *parts; uint32_t part_count;
+};
+OT_MUST_CHECK enum ot_err rpcg_commit_decode(struct ot_blob body, struct ot_arena *arena, struct rpcg_commit_ask *out, const char **why_out);
+
+struct rpcg_committed_ask { struct ot_str group; bool require_stable; struct rpcg_group_offset *parts; uint32_t part_count; };
+OT_MUST_CHECK enum ot_err rpcg_committed_decode(struct ot_blob body, struct ot_arena *arena, struct rpcg_committed_ask *out, const char **why_out);
+
+struct rpcg_join_ask {
+    struct ot_str group, member_id, instance_id, assignor, rack, pattern;      /* empty: not said */
+    struct ot_str *topics; uint32_t topic_count;
+    enum rpcg_start start; int64_t timestamp_ms;
+    bool read_committed;
+    enum rpcg_format format;
+    int32_t max_bytes, rebalance_timeout_ms;                                   /* 0: not said */
+    int64_t max_unacknowledged_bytes;
+};
+struct rpcg_consume_position { struct ot_str topic; int32_t partition; int64_t next_offset, assignment_id; };
+struct rpcg_consume_ask { bool has_join; struct rpcg_join_ask join; struct rpcg_consume_position *positions; uint32_t position_count; };
+OT_MUST_CHECK enum ot_err rpcg_consume_decode(struct ot_blob body, struct ot_arena *arena, struct rpcg_consume_ask *out, const char **why_out);
 
 struct rpcg_health_ask { struct ot_str service; };
 OT_MUST_CHECK enum ot_err rpcg_health_decode(struct ot_blob body, struct rpcg_health_ask *out, const char **why_out);
@@ -96,7 +125,11 @@ void rpcg_put_ack(struct ot_writer *writer, const void *ack);
 struct rpcg_progress { struct ot_str topic; int32_t partition; int64_t next_offset, high_watermark, last_stable_offset, log_start_offset, log_end_offset; };
 void rpcg_put_progress(struct ot_writer *writer, const void *progress);
 /* The head of FetchResponse and SubscribeResponse, which are one layout: fields 1 to 7. */
-struct rpcg_row_head { struct rpcg_progress at; const struct eng_aborted *aborted; int32_t aborted_count; };
+struct rpcg_row_head {
+    struct rpcg_progress at;
+    const struct eng_aborted *aborted; int32_t aborted_count;
+    int64_t assignment_id;                 /* not 0: the head of ConsumeResponse, whose place is a position, field 1 */
+};
 void rpcg_put_row_head(struct ot_writer *writer, const struct rpcg_row_head *head);
 #define RPCG_FIELD_RECORDS 8u
 #define RPCG_FIELD_HEARTBEAT 9u
@@ -105,5 +138,10 @@ void rpcg_put_record(struct ot_writer *writer, const void *view);              /
 
 struct rpcg_offset { struct ot_str topic; int32_t partition; int64_t offset, timestamp_ms; int32_t leader_epoch; const struct rpcg_error *error; };
 void rpcg_put_offset(struct ot_writer *writer, const void *offset);
+
+struct rpcg_committed { struct rpcg_group_offset at; const struct rpcg_error *error; };
+void rpcg_put_group_offset(struct ot_writer *writer, const void *committed);   /* ottla.v1.GroupOffset, of a struct rpcg_committed */
+struct rpcg_position_row { struct rpcg_consume_position at; const char *leader_address; };
+void rpcg_put_consume_position(struct ot_writer *writer, const void *row);     /* ottla.v1.ConsumePosition, of a struct rpcg_position_row */
 
 #endif

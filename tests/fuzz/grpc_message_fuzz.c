@@ -93,11 +93,50 @@ static void small(struct ot_blob body)
     }
 }
 
+static void commit(struct ot_blob body)
+{
+    struct rpcg_commit_ask ask;
+    struct rpcg_committed_ask committed;
+    struct rpcg_end_txn_ask ended;
+    const char *why;
+    if (rpcg_commit_decode(body, &arena, &ask, &why) == OT_OK) {
+        if (ask.part_count == 0 || ask.group.bytes == 0 || ask.transactional_id.null != (ask.producer_id < 0)) abort();
+        look_str(ask.group);
+        look_str(ask.member_id);
+        look_str(ask.instance_id);
+        look_str(ask.transactional_id);
+        for (uint32_t i = 0; i < ask.part_count; i++) {
+            if (ask.parts[i].partition < 0 || ask.parts[i].offset < 0 || ask.parts[i].leader_epoch < -1) abort();
+            look_str(ask.parts[i].topic);
+            look_str(ask.parts[i].metadata);
+        }
+    }
+    ot_arena_reset(&arena);
+    if (rpcg_committed_decode(body, &arena, &committed, &why) == OT_OK)
+        for (uint32_t i = 0; i < committed.part_count; i++) look_str(committed.parts[i].topic);
+    if (rpcg_end_txn_decode(body, &ended, &why) == OT_OK) look_str(ended.transactional_id);
+}
+
+static void consume(struct ot_blob body)
+{
+    struct rpcg_consume_ask ask;
+    const char *why;
+    if (rpcg_consume_decode(body, &arena, &ask, &why) != OT_OK) return;
+    for (uint32_t i = 0; i < ask.position_count; i++) look_str(ask.positions[i].topic);
+    if (!ask.has_join) return;
+    const struct rpcg_join_ask *join = &ask.join;
+    if ((join->topic_count == 0) == (join->pattern.bytes == 0) || join->start == RPCG_START_OFFSET || join->max_bytes < 0) abort();
+    const struct ot_str texts[] = { join->group, join->member_id, join->instance_id, join->assignor, join->rack, join->pattern };
+    for (uint32_t i = 0; i < OT_ARRAY_COUNT(texts); i++)
+        if (texts[i].bytes > 0) look_str(texts[i]);
+    for (uint32_t i = 0; i < join->topic_count; i++) look_str(join->topics[i]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    static void (*const decoders[])(struct ot_blob body) = { produce, fetch, subscribe, offsets, metadata, small };
+    static void (*const decoders[])(struct ot_blob body) = { produce, fetch, subscribe, offsets, metadata, small, commit, consume };
     static const uint8_t nothing[1];
     if (bytes == 0) return 0;
     begin = bytes > 1 ? data + 1 : nothing;

@@ -34,7 +34,7 @@ enum ot_err broker_records_pack(struct broker *broker, struct ot_str topic, stru
     return OT_ERR_NO_MEMORY;
 }
 
-void broker_records_stamp(struct broker_produce_part *part, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence)
+void broker_records_stamp(struct broker_produce_part *part, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence, bool transactional)
 {
-    (void)part, (void)producer_id, (void)producer_epoch, (void)base_sequence;
+    (void)part, (void)producer_id, (void)producer_epoch, (void)base_sequence, (void)transactional;
 }

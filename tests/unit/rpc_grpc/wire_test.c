@@ -94,6 +94,8 @@ static void groups_and_unknown_fields_are_passed_over(void **state)
 
 /* ---- produce */
 
+#define BAD(text, words) { text, sizeof(text) - 1, words }
+
 static struct rpcg_produce_ask asked;
 static const char *why;
 
@@ -146,7 +148,6 @@ static void requests_that_make_no_sense_say_why(void **state)
 {
     (void)state;
     static const struct { const char *data; size_t bytes; const char *words; } bad[] = {
-#define BAD(text, words) { text, sizeof(text) - 1, words }
         BAD("\x7a\x01x", "topic"), BAD("\x0a\x01t", "no records"), BAD("\x0a\x01t\x7a\x01x\x3a\x00", "one of them"),
         BAD("\x0a\x01t\x18\x04\x7a\x01x", "Acks"), BAD("\x0a\x01t\x40\x05\x3a\x00", "Compression"),
         BAD("\x0a\x01t\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x7a\x01x", "partition -1"),
@@ -210,6 +211,73 @@ static void fetch_and_subscribe_have_their_defaults(void **state)
     assert_int_equal(rpcg_subscribe_decode(BYTES(""), &arena, &subscribe, &why), OT_ERR_INVALID_REQUEST);
 }
 
+/* ---- groups and transactions */
+
+struct decoder { const char *data; size_t bytes; const char *words; };
+
+static void requests_of_groups_that_make_no_sense_say_why(void **state)
+{
+    (void)state;
+    static const struct decoder commits[] = {
+        BAD("", "group is empty"), BAD("\x0a\x01g", "no offsets"), BAD("\x0a\x01g\x12\x00", "no topic"), BAD("\x0a\x01g\x12\x0e\x0a\x01t\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "negative"),
+        BAD("\x0a\x01g\x12\x03\x0a\x01t\x22\x01x", "both"), BAD("\x0a\x01g\x12\x03\x0a\x01t\x2a\x00", "both"),
+        BAD("\x0a\x01g\x12\x03\x0a\x01t\x22\x01x\x2a\x04\x10\x80\x80\x02", "out of range"),
+    };
+    static const struct decoder joins[] = {
+        BAD("\x0a\x00", "group is empty"), BAD("\x0a\x03\x0a\x01g", "no topics"), BAD("\x0a\x09\x0a\x01g\x12\x01t\x1a\x01p", "one of them"), BAD("\x0a\x08\x0a\x01g\x12\x01t\x20\x03", "start"),
+        BAD("\x0a\x08\x0a\x01g\x12\x01t\x20\x05", "start"), BAD("\x0a\x08\x0a\x01g\x12\x01t\x30\x03", "IsolationLevel"), BAD("\x0a\x08\x0a\x01g\x12\x01t\x38\x03", "PayloadFormat"),
+        BAD("\x0a\x11\x0a\x01g\x12\x01t\x50\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "not negative"),
+    };
+    static const struct decoder ends[] = { BAD("", "transactional_id"), BAD("\x0a\x01t", "no producer"), BAD("\x0a\x01t\x12\x04\x10\x80\x80\x02", "out of range") };
+    static const struct decoder inits[] = { BAD("\x10\x01", "transactional_id"), BAD("\x1a\x00", "transactional_id"), BAD("\x0a\x01t\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "negative") };
+    struct rpcg_commit_ask commit;
+    struct rpcg_consume_ask consume;
+    struct rpcg_end_txn_ask end;
+    struct rpcg_init_ask init;
+#define REFUSED(rows, call) \
+    for (size_t i = 0; i < OT_ARRAY_COUNT(rows); i++) { \
+        const struct ot_blob body = blob(rows[i].data, rows[i].bytes); \
+        if ((call) != OT_ERR_INVALID_REQUEST) fail_msg(#rows " %zu was taken", i); \
+        if (strstr(why, rows[i].words) == NULL) fail_msg(#rows " %zu says: %s", i, why); \
+    }
+    REFUSED(commits, rpcg_commit_decode(body, &arena, &commit, &why))
+    REFUSED(joins, rpcg_consume_decode(body, &arena, &consume, &why))
+    REFUSED(ends, rpcg_end_txn_decode(body, &end, &why))
+    REFUSED(inits, rpcg_init_decode(body, &init, &why))
+}
+
+static void requests_of_groups_are_understood(void **state)
+{
+    (void)state;
+    struct rpcg_commit_ask commit;
+    struct rpcg_committed_ask committed;
+    struct rpcg_consume_ask consume;
+    assert_int_equal(rpcg_commit_decode(BYTES("\x0a\x01g\x12\x0c\x0a\x01t\x10\x02\x18\x07\x20\x04\x2a\x01m\x1a\x05\x0a\x01i\x10\x09"), &arena, &commit, &why), OT_OK);
+    assert_int_equal(commit.part_count, 1);
+    assert_int_equal(commit.parts[0].partition, 2);
+    assert_int_equal(commit.parts[0].offset, 7);
+    assert_int_equal(commit.parts[0].leader_epoch, 3);
+    assert_true(ot_str_equal(commit.parts[0].metadata, ot_str_of("m")));
+    assert_int_equal(commit.generation, 9);
+    assert_true(commit.instance_id.null && commit.transactional_id.null);
+    assert_int_equal(rpcg_commit_decode(BYTES("\x0a\x01g\x12\x03\x0a\x01t"), &arena, &commit, &why), OT_OK);
+    assert_int_equal(commit.generation, -1);           /* nobody in the group */
+    assert_int_equal(rpcg_committed_decode(BYTES("\x0a\x01g\x18\x01"), &arena, &committed, &why), OT_OK);
+    assert_int_equal(committed.part_count, 0);
+    assert_true(committed.require_stable);
+    assert_int_equal(rpcg_consume_decode(BYTES("\x0a\x06\x0a\x01g\x12\x01t"), &arena, &consume, &why), OT_OK);
+    assert_true(consume.has_join);
+    assert_int_equal(consume.join.start, RPCG_START_LATEST);
+    assert_int_equal(consume.join.format, RPCG_FORMAT_RECORDS);
+    assert_int_equal(rpcg_consume_decode(BYTES("\x12\x09\x0a\x01t\x10\x01\x18\x05\x20\x03\x12\x00"), &arena, &consume, &why), OT_OK);
+    assert_false(consume.has_join);
+    assert_int_equal(consume.position_count, 2);
+    assert_int_equal(consume.positions[0].next_offset, 5);
+    assert_int_equal(consume.positions[0].assignment_id, 3);
+    assert_int_equal(consume.positions[1].topic.bytes, 0);
+    assert_int_equal(rpcg_consume_decode(BYTES("\x0a\x05\x0a\x01g\x12\x01"), &arena, &consume, &why), OT_ERR_SHORT);
+}
+
 static void offsets_become_kafkas_special_times(void **state)
 {
     (void)state;
@@ -251,6 +319,7 @@ int main(void)
         cmocka_unit_test(records_tell_null_from_empty), cmocka_unit_test(requests_that_make_no_sense_say_why),
         cmocka_unit_test(many_empty_records_end_at_the_cap_of_the_arena), cmocka_unit_test(every_prefix_of_a_message_is_refused_or_understood),
         cmocka_unit_test(fetch_and_subscribe_have_their_defaults), cmocka_unit_test(offsets_become_kafkas_special_times),
+        cmocka_unit_test(requests_of_groups_that_make_no_sense_say_why), cmocka_unit_test(requests_of_groups_are_understood),
         cmocka_unit_test(an_error_info_has_its_reason_domain_and_leader) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
