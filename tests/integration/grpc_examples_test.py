@@ -6,13 +6,14 @@ import sys
 import threading
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from clients_test import kcat
 from grpc_stubs import address, pb
 from harness import TOP, until
 
 EXAMPLES = TOP / "examples" / "grpc"
-BOUNDS = {"python/producer.py": 40, "python/follower.py": 40, "go/producer/main.go": 40, "go/follower/main.go": 40, "node/follower.js": 40, "c/log.c": 150}
+BOUNDS = {"python/producer.py": 40, "python/follower.py": 40, "python/consumer.py": 20, "go/consumer/main.go": 45, "node/consumer.js": 40, "go/producer/main.go": 40, "go/follower/main.go": 40, "node/follower.js": 40, "c/log.c": 150}
 
 
 @pytest.mark.parametrize("name", BOUNDS)
@@ -68,6 +69,38 @@ def test_python(own_broker):
     assert kcat(broker, "-C", "-t", "t", "-o", "beginning", "-e", "-q")[0].split("\n")[:4] == ["from kcat", "one", "two", "three"]
 
 
+def test_a_python_member_of_a_group(broker, name):
+    kcat(broker, "-P", "-t", name, data=b"one\ntwo\n")
+    with Follower(*python_words("consumer.py"), address(broker), "g-" + name, name) as first:
+        until(lambda: first.lines == ["0 0 one", "0 1 two"], 30, lambda: first.lines)
+        until(lambda: lag(broker, name) == 0, 30, "it is committed")
+    kcat(broker, "-P", "-t", name, data=b"three\n")
+    with Follower(*python_words("consumer.py"), address(broker), "g-" + name, name) as second:  # the first was killed: it goes on behind it
+        until(lambda: second.lines == ["0 2 three"], 30, lambda: second.lines)
+
+
+def lag(broker, topic):
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g-" + topic})
+    at = consumer.committed([TopicPartition(topic, 0)], timeout=20)[0].offset
+    end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)[1]
+    consumer.close()
+    return end - at if at >= 0 else None
+
+
+def node_words(name):
+    modules = TOP / "build" / "node" / "node_modules"
+    if not (modules / "@grpc" / "grpc-js").is_dir() or not shutil.which("node"):
+        pytest.skip("no @grpc/grpc-js: ./dev setup")
+    return ["env", f"NODE_PATH={modules}", "node", EXAMPLES / "node" / name, TOP / "rpc" / "proto"]
+
+
+def test_a_node_member_of_a_group(broker, name):
+    kcat(broker, "-P", "-t", name, data=b"one\ntwo\n")
+    with Follower(*node_words("consumer.js"), address(broker), "g-" + name, name) as member:
+        until(lambda: member.lines == ["0 0 one", "0 1 two"], 30, lambda: member.lines)
+        until(lambda: lag(broker, name) == 0, 30, "it is committed")
+
+
 def test_node(broker, name):
     modules = TOP / "build" / "node" / "node_modules"
     if not (modules / "@grpc" / "grpc-js").is_dir() or not shutil.which("node"):
@@ -109,6 +142,10 @@ def test_go_and_grpcurl(broker, name, tmp_path):
     assert produced([tmp_path / "producer", address(broker), name], ["one", "two"]) == ["record 1", "record 2"]
     with Follower(tmp_path / "follower", address(broker), name) as follower:
         until(lambda: follower.lines == ["0 0 from kcat", "0 1 one", "0 2 two"], 30, lambda: follower.lines)
+
+    with Follower(tmp_path / "consumer", address(broker), "g-" + name, name) as member:
+        until(lambda: member.lines == ["0 0 from kcat", "0 1 one", "0 2 two"], 30, lambda: member.lines)
+        until(lambda: lag(broker, name) == 0, 30, "it is committed")
 
     def grpcurl(*words):
         done = subprocess.run([str(bin_dir / "grpcurl"), "-plaintext", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)

@@ -301,7 +301,7 @@ def test_cancelled_and_overdue_calls_leave_nothing_behind(broker, log, topic):
     ("Subscribe", lambda t: pb.SubscribeRequest(partitions=[pb.SubscribePartition(topic=t, partition=i) for i in range(1001)]), "INVALID_ARGUMENT", "INVALID_REQUEST"),
     ("ListOffsets", lambda t: pb.ListOffsetsRequest(), "INVALID_ARGUMENT", "INVALID_REQUEST"),
     ("ListOffsets", lambda t: pb.ListOffsetsRequest(partitions=[pb.ListOffsetsPartition(topic=t, partition=9)]), "NOT_FOUND", "UNKNOWN_TOPIC_OR_PARTITION"),
-    ("InitProducer", lambda t: pb.InitProducerRequest(transactional_id="t"), "INVALID_ARGUMENT", "UNSUPPORTED_VERSION"),
+    ("InitProducer", lambda t: pb.InitProducerRequest(producer=pb.Producer()), "INVALID_ARGUMENT", "INVALID_REQUEST"),
 ])
 def test_errors_are_a_status_and_an_error_info(log, topic, method, request_, code, reason):
     got, details = refused(getattr(log, method), request_(topic), timeout=20)
