@@ -452,6 +452,15 @@ static void message(struct coord *coord, const struct coord_in *in)
     }
 }
 
+static void stop(struct coord *coord)
+{
+    coord->phase = COORD_PHASE_HALTED;
+    coord->in_flight = false;
+    coord_answer_all(coord, &coord->merged, OT_ERR_CLOSED, "this server is stopping; whether the change was made is not known");
+    coord_answer_all(coord, &coord->waiting, OT_ERR_CLOSED, "this server is stopping");
+    coord_answer_all(coord, &coord->reads, OT_ERR_CLOSED, "this server is stopping");
+}
+
 static void refuse_all_waiting(struct coord *coord)
 {
     char text[COORD_TEXT_MAX];
@@ -496,6 +505,7 @@ void coord_step(struct coord *coord, const struct coord_in *in)
     case COORD_MSG: message(coord, in); break;
     case COORD_REQUEST:
     case COORD_PEER_LOST: break;               /* time-outs see it soon enough */
+    case COORD_STOP: stop(coord); return;
     }
     coord_start_publication(coord, false);
     coord_reads_start(coord);

@@ -170,7 +170,7 @@ OT_MUST_CHECK enum ot_err coord_new(const struct coord_config *config, struct co
     char *text_out, size_t text_bytes);
 void coord_free(struct coord *coord);                          /* NULL is fine */
 
-enum coord_in_kind { COORD_TICK, COORD_MSG, COORD_STORED, COORD_STORE_FAILED, COORD_REQUEST, COORD_PEER_LOST };
+enum coord_in_kind { COORD_TICK, COORD_MSG, COORD_STORED, COORD_STORE_FAILED, COORD_REQUEST, COORD_PEER_LOST, COORD_STOP /* answers every request with CLOSED; nothing happens after it */ };
 struct coord_in {
     enum coord_in_kind kind;
     uint64_t now_us;
