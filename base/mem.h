@@ -12,6 +12,7 @@
     X(responses,             80,   4 << 20, INT64_C(4) << 30, "response bytes that wait for a socket") \
     X(decoding,              80,   4 << 20, INT64_C(2) << 30, "decoding windows and recompressed batches") \
     X(producers,             50,   1 << 20, INT64_C(2) << 30, "idempotent and transactional producer state") \
+    X(peers,                 50,   8 << 20, INT64_C(2) << 30, "messages to other brokers, and their answers") \
     X(metadata,              80,   4 << 20, INT64_C(4) << 30, "pages of the metadata image and its history") \
     X(cleaning,              60,   1 << 20, INT64_C(8) << 30, "keys of partitions that are being compacted") \
     X(groups,                50,   1 << 20, INT64_C(2) << 30, "consumer groups and their offsets, transactional ids") \

@@ -238,3 +238,47 @@ void broker_apply_defaults(struct broker *broker, const struct coord_value *valu
     configure_all(&a);
     ot_arena_free(&a.arena);
 }
+
+/* Dynamic values that are not there any more go back to what is below them. */
+static void drop_configs(struct applying *a, const struct coord_value *before)
+{
+    struct coord_scope scopes[2] = { { .kind = COORD_SCOPE_CLUSTER }, { .kind = COORD_SCOPE_BROKER, .broker_id = a->broker->node_id } };
+    for (int i = 0; before != NULL && i < 2; i++) {
+        struct ot_str name = { 0 }, text;
+        while (coord_config_next(before, &scopes[i], name, &name, &text) == OT_OK) {
+            if (coord_config_get(a->value, &scopes[i], name, &text) == OT_ERR_NOT_FOUND) {
+                apply_broker_config(a, &scopes[i], name, NULL);
+            }
+        }
+    }
+}
+
+static void drop_topics(struct applying *a)
+{
+    struct ot_coord_topic_row row;
+    struct ot_uuid last = { { 0 } };
+    uint32_t count = 0;
+    struct broker_partition **all = broker_partitions_copy(broker_core_of(a->broker), &count);
+    for (uint32_t i = 0; all != NULL && i < count; i++) {
+        const struct ot_uuid id = all[i]->topic->id;
+        if (!ot_uuid_equal(&id, &last) && coord_topic_get(a->value, &id, &row) == OT_ERR_NOT_FOUND) {
+            forget_offsets(a->broker, &id);
+            broker_topic_remove(a->broker, &id);
+        }
+        last = id;
+        broker_partition_put(all[i]);
+    }
+    free(all);
+}
+
+void broker_apply_whole(struct broker *broker, const struct coord_value *before, const struct coord_value *value, struct broker_batch *batch)
+{
+    struct applying a;
+    applying_begin(&a, broker, value, batch);
+    drop_configs(&a, before);
+    broker_apply_configs(broker, value);
+    drop_topics(&a);
+    configure_all(&a);
+    ot_arena_free(&a.arena);
+    broker_apply_all(broker, value, batch);
+}

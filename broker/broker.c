@@ -1,4 +1,5 @@
 #include "broker/room.h"
+#include "broker/voters.h"
 
 #include "base/log.h"
 #include "base/util.h"
@@ -8,21 +9,10 @@
 #include <sys/resource.h>
 
 #define DEFAULT_LOG_DIR "ottla-data"
-enum { BROKERS_MAX = 1024, LISTENERS_MAX = 16 };
+enum { BROKERS_MAX = 1024 };
+#define WAITING_TOLD_US 10000000
 
 /* ---- what the coordinator tells */
-
-static void hook_applied(void *arg, const struct coord_value *value, struct ot_blob delta, struct broker_batch *batch)
-{
-    struct broker *broker = arg;
-    enum ot_err err = broker_views_publish(&broker->views, value, broker->node_id, broker->term, broker->node_id);
-    if (err != OT_OK) {
-        ot_log(OT_LOG_ERROR, "broker", "view_not_published", "version=%lld error=%s", (long long)value->stamp.version, ot_err_name(err));
-    }
-    if (broker->applying) {
-        broker_apply_delta(broker, value, delta, batch);
-    }
-}
 
 static void tell(struct broker *broker, bool *what)
 {
@@ -32,11 +22,45 @@ static void tell(struct broker *broker, bool *what)
     pthread_mutex_unlock(&broker->starting.mutex);
 }
 
-static void hook_leading(void *arg, int32_t term)
+static void publish(struct broker *broker, const struct coord_value *value)
+{
+    int32_t leader, term;
+    broker_coordinator_leader(broker->coordinator, &leader, &term);
+    enum ot_err err = broker_views_publish(&broker->views, value, leader, term, broker->node_id);
+    if (err != OT_OK) {
+        ot_log(OT_LOG_ERROR, "broker", "view_not_published", "version=%lld error=%s", (long long)value->stamp.version, ot_err_name(err));
+    }
+}
+
+static void hook_applied(void *arg, const struct coord_value *value, struct ot_blob delta, bool whole, struct broker_batch *batch)
 {
     struct broker *broker = arg;
-    broker->term = term;
-    tell(broker, &broker->starting.leading);
+    const struct coord_value *before = broker->views.current == NULL ? NULL : &broker->views.current->value;       /* only this thread replaces it */
+    if (broker->applying && whole) {
+        broker_apply_whole(broker, before, value, batch);
+    }
+    publish(broker, value);
+    if (broker->applying && !whole) {
+        broker_apply_delta(broker, value, delta, batch);
+    }
+    broker_member_applied(broker, delta);
+    if (value->row_count > 0 && !broker->starting.founded) {
+        tell(broker, &broker->starting.founded);
+    }
+}
+
+static void hook_role(void *arg, bool leading, int32_t leader, int32_t term)
+{
+    struct broker *broker = arg;
+    if (broker->peers != NULL) {
+        ot_log(OT_LOG_INFO, "coordinator", "role", "node=%d leading=%s leader=%d term=%d", broker->node_id, leading ? "yes" : "no", leader, term);
+    }
+    if (broker->views.current != NULL) {       /* the same state, and another controller */
+        publish(broker, broker_coordinator_value(broker->coordinator));
+    }
+    if (leading) {
+        tell(broker, &broker->starting.founded);
+    }
 }
 
 static void hook_halted(void *arg, enum ot_err err, const char *text)
@@ -110,113 +134,82 @@ static enum ot_err open_store(struct broker *broker)
     return err;
 }
 
-static struct coord_config coordinator_config(struct broker *broker, const struct broker_identity *identity)
+static enum ot_err coordinator_config(struct broker *broker, const struct broker_identity *identity, struct coord_config *out, char hosts[COORD_VOTERS_MAX][BROKER_VOTER_HOST_BYTES],
+    char *text, size_t text_bytes)
 {
     const struct broker_config *config = broker_config_current(broker->setup.config);
-    return (struct coord_config){ .node_id = broker->node_id, .dir_id = identity->dir_ids[broker->meta_dir], .cluster_id = ot_str_of(identity->cluster_id),
-        .voter_host = ot_str_of("127.0.0.1"), .voter_port = 9093, .min_isr_default = config->min_insync_replicas, .partitions_max = config->max_topic_partitions,
-        .brokers_max = BROKERS_MAX,
+    const struct broker_peers *peers = broker->peers;
+    *out = (struct coord_config){ .node_id = broker->node_id, .dir_id = identity->dir_ids[broker->meta_dir], .cluster_id = ot_str_of(identity->cluster_id),
+        .voter_host = ot_str_of(peers == NULL ? "127.0.0.1" : peers->host), .voter_port = peers == NULL ? 9093 : peers->port, .min_isr_default = config->min_insync_replicas,
+        .partitions_max = config->max_topic_partitions, .brokers_max = BROKERS_MAX,
         .delta_bytes_max = (uint32_t)OT_MIN(OT_MAX((int64_t)16 << 20, (int64_t)config->max_topic_partitions * 96), (int64_t)200 << 20) };
+    if (peers == NULL) {
+        return OT_OK;
+    }
+    out->session_us = (uint64_t)config->broker_session_timeout_ms * 1000;
+    out->election_timeout_us = (uint64_t)config->coordinator_election_timeout_ms * 1000;
+    out->heartbeat_us = out->election_timeout_us / 10;
+    const bool joins = config->coordinator_join != NULL && config->coordinator_join[0] != 0;
+    int count = broker_voters_parse(joins ? config->coordinator_join : config->coordinator_voters, out->voters, hosts, text, text_bytes);
+    if (count < 0) {
+        return OT_ERR_INVALID_CONFIG;
+    }
+    out->voter_count = (uint32_t)count;
+    out->join = joins || count > 0;
+    for (uint32_t i = 0; i < out->voter_count; i++) {
+        out->join &= joins || out->voters[i].id != broker->node_id;    /* not on the list of founders: it follows them */
+        broker_peers_address(broker->peers, out->voters[i].id, out->voters[i].host, out->voters[i].port, false);
+    }
+    return OT_OK;
 }
 
-static bool wait_leading(struct broker *broker)
-{
-    pthread_mutex_lock(&broker->starting.mutex);
-    while (!broker->starting.leading && !broker->starting.failed) {
-        pthread_cond_wait(&broker->starting.changed, &broker->starting.mutex);
-    }
-    bool leading = broker->starting.leading;
-    pthread_mutex_unlock(&broker->starting.mutex);
-    return leading;
-}
+static void peer_gone(void *arg, int32_t node_id) { broker_coordinator_gone(((struct broker *)arg)->coordinator, node_id); }
 
 static enum ot_err start_coordinator(struct broker *broker, struct broker_identity *identity)
 {
     const struct broker_config *config = broker_config_current(broker->setup.config);
-    char text[1024] = "";
+    char text[1024] = "", hosts[COORD_VOTERS_MAX][BROKER_VOTER_HOST_BYTES];
+    struct coord_config coordinator;
     struct broker_coordinator_setup setup = { .io = broker->setup.io, .exec = broker->setup.coord_exec, .io_exec = broker->setup.io_exec,
         .pages_bytes_max = ((uint64_t)64 << 20) + (uint64_t)config->max_topic_partitions * 1024, .make_room = give_reserve, .make_room_arg = broker,
-        .hooks = { broker, hook_applied, hook_leading, hook_halted, hook_closing } };
+        .peers = broker->peers, .hooks = { broker, hook_applied, hook_role, hook_halted, hook_closing } };
     uint64_t seed;
     ot_random_bytes(&seed, sizeof seed);
     enum ot_err err = broker_identity_find(broker, text, sizeof text);
     setup.dir = broker->meta_path;
     if (err == OT_OK && (err = broker_coordinator_load(&setup, &broker->coordinator, text, sizeof text)) == OT_OK
-        && (err = broker_identity_check(broker, broker_coordinator_image(broker->coordinator), identity, text, sizeof text)) == OT_OK) {
-        struct coord_config coordinator = coordinator_config(broker, identity);
+        && (err = broker_identity_check(broker, broker_coordinator_image(broker->coordinator), identity, text, sizeof text)) == OT_OK
+        && (err = coordinator_config(broker, identity, &coordinator, hosts, text, sizeof text)) == OT_OK) {
+        broker->starting.founded = broker->peers != NULL && broker_coordinator_image(broker->coordinator)->committed.row_count > 0;
+        if (broker->peers != NULL) {
+            broker->peers->gone_arg = broker;
+            broker->peers->gone = peer_gone;
+        }
         err = broker_coordinator_start(broker->coordinator, &coordinator, seed, text, sizeof text);
     }
     if (err != OT_OK) {
         ot_log(OT_LOG_ERROR, "broker", "start_refused", "error=%s text=\"%s\"", ot_err_name(err), text);
-        return err;
     }
-    return wait_leading(broker) ? OT_OK : OT_ERR_IO;
+    return err;
 }
 
-/* ---- one request, waited for */
-
-struct waited { struct broker_ask ask; pthread_mutex_t mutex; pthread_cond_t changed; bool done; };
-
-static void waited_answered(struct broker_ask *ask)
+/* Until there is a cluster that this broker is part of. Alone that takes the time of a disk write. */
+static enum ot_err wait_founded(struct broker *broker)
 {
-    struct waited *waited = OT_CONTAINER(ask, struct waited, ask);
-    pthread_mutex_lock(&waited->mutex);
-    waited->done = true;
-    pthread_cond_signal(&waited->changed);
-    pthread_mutex_unlock(&waited->mutex);
-}
-
-static enum ot_err ask_and_wait(struct broker *broker, struct coord_request *request)
-{
-    struct waited waited = { .ask = { .request = *request, .answered = waited_answered } };
-    pthread_mutex_init(&waited.mutex, NULL);
-    pthread_cond_init(&waited.changed, NULL);
-    broker_coordinator_ask(broker->coordinator, &waited.ask);
-    pthread_mutex_lock(&waited.mutex);
-    while (!waited.done) {
-        pthread_cond_wait(&waited.changed, &waited.mutex);
-    }
-    pthread_mutex_unlock(&waited.mutex);
-    pthread_mutex_destroy(&waited.mutex);
-    pthread_cond_destroy(&waited.changed);
-    *request = waited.ask.request;
-    if (request->error != OT_OK) {
-        ot_log(OT_LOG_ERROR, "broker", "registration_refused", "error=%s text=\"%s\"", ot_err_name(request->error), request->text);
-    }
-    return request->error;
-}
-
-static enum ot_err register_broker(struct broker *broker, const struct broker_identity *identity, enum coord_boot boot)
-{
-    const struct broker_config *config = broker_config_current(broker->setup.config);
-    struct coord_endpoint endpoints[LISTENERS_MAX];
-    struct ot_uuid dirs[BROKER_DIRS_MAX];
-    struct coord_request request = { .ask = COORD_ASK_REGISTER, .if_version = -1, .u.register_ = { .broker_id = broker->node_id, .boot_class = boot,
-        .endpoints = endpoints, .dir_ids = dirs, .rack = config->broker_rack == NULL ? (struct ot_str){ .null = true } : ot_str_of(config->broker_rack) } };
-    struct coord_register *ask = &request.u.register_;
-    ot_uuid_random(&ask->incarnation_id);
-    for (uint32_t dir = 0; dir < eng_store_dir_count(broker->core.store) && dir < BROKER_DIRS_MAX; dir++) {
-        if (!eng_store_dir_offline(broker->core.store, dir)) {
-            dirs[ask->dir_count++] = identity->dir_ids[dir];
+    int64_t next_told_us = ot_exec_now_us(broker->setup.coord_exec) + WAITING_TOLD_US;
+    bool given_up = false;
+    pthread_mutex_lock(&broker->starting.mutex);
+    while (!broker->starting.founded && !broker->starting.failed && !given_up) {
+        broker_wait_a_little(broker, &broker->starting.mutex, &broker->starting.changed);
+        given_up = broker->setup.give_up != NULL && broker->setup.give_up(broker->setup.give_up_arg);
+        if (broker->peers != NULL && ot_exec_now_us(broker->setup.coord_exec) >= next_told_us) {
+            next_told_us += WAITING_TOLD_US;
+            ot_log(OT_LOG_WARN, "broker", "waiting_for_cluster", "peers_connected=%u text=\"a new cluster begins when every node of coordinator.voters is there\"", broker_peers_up(broker->peers));
         }
     }
-    for (uint32_t i = 0; i < broker->setup.listener_count && i < LISTENERS_MAX; i++) {
-        const struct broker_listener *one = &broker->setup.listeners[i];
-        endpoints[ask->endpoint_count++] = (struct coord_endpoint){ ot_str_of(one->name), ot_str_of(one->advertised_host),
-            one->advertised_port > 0 ? one->advertised_port : one->port, ot_str_of(one->security == NULL ? one->name : one->security) };
-    }
-    enum ot_err err = ask_and_wait(broker, &request);
-    if (err != OT_OK) {
-        return err;
-    }
-    broker->broker_epoch = request.version;
-    broker->dir_missing = request.dir_missing;
-    if (request.dir_missing) {
-        ot_log(OT_LOG_ERROR, "broker", "log_dir_missing", "text=\"a log directory of the last start is offline or not in log.dirs: partitions without a folder stay offline\"");
-    }
-    struct coord_request beat = { .ask = COORD_ASK_HEARTBEAT, .if_version = -1, .u.heartbeat = { .broker_id = broker->node_id,
-        .broker_epoch = broker->broker_epoch, .applied_version = broker->broker_epoch } };
-    return ask_and_wait(broker, &beat);
+    bool founded = broker->starting.founded;
+    pthread_mutex_unlock(&broker->starting.mutex);
+    return founded ? OT_OK : given_up ? OT_ERR_CANCELLED : OT_ERR_IO;
 }
 
 /* ---- partitions */
@@ -276,30 +269,44 @@ static enum ot_err open_partitions(struct broker *broker)
     return OT_OK;
 }
 
-static enum ot_err open_all(struct broker *broker)
+/* The id that the cluster has: a node that did not found it learned it from the others. */
+static void run_cluster_id(void *arg)
 {
-    struct broker_identity *identity = calloc(1, sizeof *identity);
+    struct broker *broker = arg;
+    struct ot_str id = broker_coordinator_cluster(broker->coordinator);
+    snprintf(broker->identity->cluster_id, sizeof broker->identity->cluster_id, "%.*s", (int)id.bytes, id.data);
+}
+
+enum ot_err broker_begin(struct broker *broker)
+{
     enum coord_boot boot = COORD_BOOT_MACHINE_CRASH;
     static const char *const boots[] = { "clean", "process_crash", "machine_crash" };
-    enum ot_err err = identity == NULL ? OT_ERR_NO_MEMORY : open_store(broker);
-    if (err == OT_OK && (err = start_coordinator(broker, identity)) == OT_OK && (err = broker_identity_write(broker, identity)) == OT_OK
-        && (err = broker_evidence_judge(broker, &boot)) == OT_OK && (err = register_broker(broker, identity, boot)) == OT_OK) {
-        broker_evidence_renew(broker);
-        err = open_partitions(broker);
+    enum ot_err err = wait_founded(broker);
+    if (err == OT_OK) {
+        broker_coordinator_run(broker->setup.coord_exec, run_cluster_id, broker);
+        if ((err = broker_identity_write(broker, broker->identity)) == OT_OK && (err = broker_evidence_judge(broker, &boot)) == OT_OK
+            && (err = broker_member_register(broker, broker->identity, boot)) == OT_OK) {
+            broker_evidence_renew(broker);
+            err = open_partitions(broker);
+        }
     }
     if (err == OT_OK) {
         broker_metrics_cluster_watch(broker);
         broker_core_start(&broker->core);
         int expected = BROKER_STARTING;        /* not if it halted meanwhile */
         atomic_compare_exchange_strong(&broker->stage, &expected, BROKER_SERVING);
-        ot_log(OT_LOG_INFO, "broker", "started", "node=%d cluster=%s term=%d broker_epoch=%lld last_stop=%s partitions=%u", broker->node_id, identity->cluster_id,
-            broker->term, (long long)broker->broker_epoch, broker->term == 1 ? "none" : boots[boot], atomic_load(&broker->core.partitions_total));
+        broker_member_serve(broker);
+        const struct broker_view *view = broker_view_take(broker);
+        ot_log(OT_LOG_INFO, "broker", "started", "node=%d cluster=%s term=%d broker_epoch=%lld last_stop=%s partitions=%u", broker->node_id, broker->identity->cluster_id,
+            view->term, (long long)atomic_load(&broker->broker_epoch), view->term == 1 ? "none" : boots[boot], atomic_load(&broker->core.partitions_total));
+        broker_view_give(view);
     }
-    free(identity);
+    free(broker->identity);
+    broker->identity = NULL;
     return err;
 }
 
-enum ot_err broker_open(const struct broker_setup *setup, struct broker **out)
+enum ot_err broker_make(const struct broker_setup *setup, struct broker **out)
 {
     struct broker *broker = calloc(1, sizeof *broker);
     if (broker == NULL) {
@@ -312,17 +319,39 @@ enum ot_err broker_open(const struct broker_setup *setup, struct broker **out)
     broker_producer_ids_init(broker);
     broker_telemetry_init(&broker->telemetry, setup->metrics);
     broker_jobs_init(broker);
+    broker_member_init(broker);
     pthread_mutex_init(&broker->auto_creates.mutex, NULL);
     ot_map_init(&broker->auto_creates.names);
     pthread_mutex_init(&broker->starting.mutex, NULL);
     pthread_cond_init(&broker->starting.changed, NULL);
-    enum ot_err err = open_all(broker);
+    broker->identity = calloc(1, sizeof *broker->identity);
+    enum ot_err err = broker->identity == NULL ? OT_ERR_NO_MEMORY : open_store(broker);
+    if (err == OT_OK && setup->peer != NULL) {
+        err = broker_peers_new(setup->peer, broker->node_id, &broker->peers);
+    }
+    if (err == OT_OK) {
+        err = start_coordinator(broker, broker->identity);
+    }
     if (err != OT_OK) {
         broker_close(broker);
         return err;
     }
     *out = broker;
     return OT_OK;
+}
+
+enum ot_err broker_open(const struct broker_setup *setup, struct broker **out)
+{
+    struct broker *broker;
+    enum ot_err err = broker_make(setup, &broker);
+    if (err == OT_OK && (err = broker_begin(broker)) != OT_OK) {
+        broker_close(broker);
+        return err;
+    }
+    if (err == OT_OK) {
+        *out = broker;
+    }
+    return err;
 }
 
 /* ---- the end */
@@ -332,6 +361,9 @@ void broker_stop(struct broker *broker)
     int stage = atomic_exchange(&broker->stage, BROKER_STOPPING);
     if (stage == BROKER_STOPPING || !broker->has_core) {
         return;
+    }
+    if (stage == BROKER_SERVING) {
+        broker_member_leave(broker);
     }
     broker_jobs_stop(broker);
     broker_shards_stop(broker);
@@ -347,11 +379,19 @@ static void leave_clean(struct broker *broker, uint64_t unclean)
             continue;
         }
         bool closed = (unclean >> dir & 1) == 0;
-        enum ot_err err = closed ? eng_store_leave_clean(broker->core.store, dir, broker->broker_epoch) : OT_ERR_IO;
+        enum ot_err err = closed ? eng_store_leave_clean(broker->core.store, dir, atomic_load(&broker->broker_epoch)) : OT_ERR_IO;
         if (err != OT_OK) {
             ot_log(OT_LOG_WARN, "broker", "clean_marker_not_written", "log_dir=%s error=%s text=\"%s\"", eng_store_dir_path(broker->core.store, dir), ot_err_name(err),
                 closed ? "the next start reads the ends of the logs" : "a log did not close whole: the next start reads the ends of the logs");
         }
+    }
+}
+
+void broker_leave(struct broker *broker)
+{
+    if (broker->coordinator != NULL) {
+        broker_coordinator_run(broker->setup.coord_exec, broker_member_end, broker);
+        broker_coordinator_stop(broker->coordinator);
     }
 }
 
@@ -361,6 +401,11 @@ void broker_close(struct broker *broker)
         return;
     }
     broker_stop(broker);
+    broker_leave(broker);
+    broker_peers_free(broker->peers);
+    if (broker->coordinator != NULL) {         /* what its links said last has run */
+        broker_coordinator_run(broker->setup.coord_exec, broker_member_end, broker);
+    }
     broker_coordinator_close(broker->coordinator);
     if (broker->has_core) {
         leave_clean(broker, broker_core_free(&broker->core));
@@ -373,10 +418,12 @@ void broker_close(struct broker *broker)
     broker_producer_ids_free(broker);
     broker_telemetry_free(&broker->telemetry);
     broker_jobs_free(broker);
+    broker_member_free(broker);
     ot_map_free(&broker->auto_creates.names);
     pthread_mutex_destroy(&broker->auto_creates.mutex);
     pthread_mutex_destroy(&broker->starting.mutex);
     pthread_cond_destroy(&broker->starting.changed);
+    free(broker->identity);
     free(broker->meta_path);
     free(broker);
 }

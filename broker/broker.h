@@ -9,10 +9,13 @@
 #include "broker/fetch.h"
 #include "broker/offsets.h"
 #include "broker/partition.h"
+#include "broker/peers.h"
 #include "broker/produce.h"
 #include "broker/shard.h"
 #include "broker/view.h"
 #include "engine/store.h"
+
+#define BROKER_PEER_LISTENER "PEER"            /* the name of the peer listener among a broker's endpoints */
 
 struct broker_setup {
     struct ot_io *io;
@@ -30,14 +33,22 @@ struct broker_setup {
     struct ot_metrics *metrics;                /* outlives the broker; NULL: nothing is counted */
     struct ot_pool *decode_pool;               /* decoding windows and recompressed batches */
     const struct broker_listener *listeners; uint32_t listener_count;    /* as bound, for registration and Metadata */
+    const struct broker_peer_setup *peer;      /* NULL: a cluster of one, which nobody joins */
+    bool (*give_up)(void *arg); void *give_up_arg;             /* asked while the start waits for others; NULL: it waits for ever */
 };
 struct broker_listener { const char *name, *host, *advertised_host /* NULL: as reached */; int32_t port, advertised_port; const char *security; };
 
 /* Opens directories (lock, identity, boot class), loads the coordinator's journal or founds a one-node cluster, opens every partition in parallel.
  * Blocks; call before the doors open. Errors are logged with words: LOCKED, MISMATCH (foreign data folder), IO, CORRUPT. */
 OT_MUST_CHECK enum ot_err broker_open(const struct broker_setup *setup, struct broker **out);
+/* The same in two steps, where peers have to be answered before the start can end: make loads the journal and starts the coordinator; from there on peers may ask (broker/peers.h).
+ * begin waits for the others that are needed: until there is a coordinator and it knows this broker. CANCELLED: setup's give_up said so. After an error: broker_leave and broker_close, as always. */
+OT_MUST_CHECK enum ot_err broker_make(const struct broker_setup *setup, struct broker **out);
+OT_MUST_CHECK enum ot_err broker_begin(struct broker *broker);
 /* SIGTERM's way: new work is refused, lanes drain, everything is flushed for up to ottla.shutdown.flush.timeout.ms, checkpoints and the clean marker are written. */
 void broker_stop(struct broker *broker);
+/* The coordinator stops, every request of peers is answered; then the peer listener can go. */
+void broker_leave(struct broker *broker);
 void broker_close(struct broker *broker);      /* frees; doors are closed before */
 
 /* SIGHUP's way: fresh is a store into which the configuration file alone was loaded; it is borrowed until this returns. What may change while we run is applied, what needs a

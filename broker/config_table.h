@@ -25,7 +25,16 @@
     X(grpc_connection_max_age_ms, "grpc.connection.max.age.ms", LONG, "-1", -1, INT64_MAX, NULL, RESTART, NULL, "a gRPC connection is asked to reconnect after this, so that load spreads; -1 = never") \
     X(grpc_memory_bytes, "grpc.memory.bytes", LONG, "0", 0, INT64_MAX, NULL, RESTART, NULL, "memory of the gRPC library beyond which calls are closed, a fuse; 0 = from the budget") \
     X(grpc_shutdown_grace_ms, "grpc.shutdown.grace.ms", INT, "2000", 0, 600000, NULL, RESTART, NULL, "how long gRPC calls may take to end when the server stops") \
-    X(peer_listeners, "peer.listeners", LIST, "127.0.0.1:9093", 0, 0, NULL, RESTART, NULL, "where other brokers connect") \
+    X(peer_listeners, "peer.listeners", LIST, NULL, 0, 0, NULL, RESTART, NULL, "where other brokers connect: host:port; default: this node's place in coordinator.voters, and nowhere without it") \
+    X(peer_advertised_listeners, "peer.advertised.listeners", LIST, NULL, 0, 0, NULL, RESTART, NULL, "host:port that other brokers are told; default: this node's place in coordinator.voters, else the first of peer.listeners") \
+    X(peer_secret_file, "peer.secret.file", TEXT, NULL, 0, 0, NULL, RESTART, NULL, "file whose content every broker of the cluster has to know; needed unless peer.listeners is on loopback") \
+    X(coordinator_voters, "coordinator.voters", LIST, NULL, 0, 0, NULL, RESTART, NULL, "ID@HOST:PORT of the nodes that found the cluster, the same on each of them; a node that is not among them follows them. Without it this node is a cluster of its own") \
+    X(coordinator_join, "coordinator.join", LIST, NULL, 0, 0, NULL, RESTART, NULL, "ID@HOST:PORT of voters of a cluster that exists: this node never founds one, it becomes part of that one") \
+    X(coordinator_election_timeout_ms, "coordinator.election.timeout.ms", INT, "1000", 50, 60000, NULL, RESTART, NULL, "silence of the coordinator after which another one is elected, once to twice as long; it is heard of ten times in it") \
+    X(broker_heartbeat_interval_ms, "broker.heartbeat.interval.ms", INT, "2000", 50, 60000, NULL, RESTART, NULL, "how often a broker tells the coordinator that it lives") \
+    X(broker_session_timeout_ms, "broker.session.timeout.ms", INT, "9000", 200, 600000, NULL, RESTART, NULL, "silence of a broker after which it is taken for gone") \
+    X(ottla_leader_lease, "ottla.leader.lease", CHOICE, "none", 0, 0, "none|strict", RESTART, NULL, "strict: a broker that the coordinator may take for gone refuses acks=0 and acks=1 records") \
+    X(ottla_shutdown_handover_timeout_ms, "ottla.shutdown.handover.timeout.ms", LONG, "10000", 0, 600000, NULL, RESTART, NULL, "how long a stopping broker waits until others have taken over what it leads") \
     X(broker_rack, "broker.rack", TEXT, NULL, 0, 0, NULL, RESTART, NULL, "rack of this broker") \
     X(ottla_network_threads, "ottla.network.threads", INT, "0", 0, 256, NULL, RESTART, NULL, "reactors; 0 = one per core") \
     X(ottla_io_threads, "ottla.io.threads", INT, "0", 0, 256, NULL, RESTART, NULL, "threads for disk work and decoding; 0 = by cores") \

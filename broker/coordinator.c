@@ -1,4 +1,4 @@
-#include "broker/coordinator.h"
+#include "broker/coordinator_inner.h"
 #include "base/log.h"
 
 #include <pthread.h>
@@ -6,37 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOBS_MAX = 8 };
 #define ANSWER_WAIT_US 250000                  /* an answer does not wait longer for partitions to open: until then they say LEADER_NOT_AVAILABLE */
 
-enum job_kind { JOB_RECORD, JOB_SWITCH };
-struct job { enum job_kind kind; uint64_t token; bool sync; struct coord_record record; };
-
-struct broker_coordinator {
-    struct broker_coordinator_setup setup;
-    char *dir;
-    struct coord_pages *pages;
-    struct coord_disk_image image;
-    struct broker_journal journal;
-    struct coord *coord;                       /* NULL before start */
-    struct coord_format format; char cluster_id[64];
-    struct ot_timer timer;
-    struct ot_task start_task, stop_task;
-    struct job jobs[JOBS_MAX]; uint32_t job_first, job_count;
-    bool job_busy; enum ot_err job_err;
-    struct ot_task job_task, job_done_task;
-    struct {
-        bool busy; uint64_t token; struct coord_value value; struct broker_journal_mark mark; char name[40]; struct coord_snapshot result; enum ot_err err;
-        struct ot_task task, done_task;
-    } snapshot;
-    struct broker_batch *batch;                /* of the turn */
-    bool stopping, stopped;
-    pthread_mutex_t mutex; pthread_cond_t changed;         /* for stopped */
-};
-
 /* ---- batches */
-
-struct broker_batch { struct ot_exec *exec; struct ot_timer timer; uint32_t open; struct broker_ask *first, **last; };
 
 static void batch_answer(struct broker_batch *batch)
 {
@@ -97,14 +69,15 @@ void broker_batch_opened(void *arg, enum ot_err err)
 
 /* ---- jobs: what is written, one at a time, in order */
 
-static void turn(struct broker_coordinator *c, struct coord_in in);
-
 static void job_run(struct ot_task *task)
 {
     struct broker_coordinator *c = OT_CONTAINER(task, struct broker_coordinator, job_task);
     struct job *job = &c->jobs[c->job_first];
     if (job->kind == JOB_RECORD) {
         c->job_err = broker_journal_write(&c->journal, &job->record, job->sync);
+    } else if (job->kind == JOB_MARK) {
+        c->snapshot.mark = broker_journal_mark(&c->journal);
+        c->job_err = OT_OK;
     } else {
         c->job_err = broker_journal_switch(&c->journal, &c->format, &c->snapshot.result, &c->snapshot.mark);
     }
@@ -121,12 +94,10 @@ static void job_next(struct broker_coordinator *c)
 
 static void job_add(struct broker_coordinator *c, const struct job *job)
 {
-    OT_ASSERT(c->job_count < JOBS_MAX);        /* one STORE that is waited for, a COMMIT, and a switch at most */
+    OT_ASSERT(c->job_count < JOBS_MAX);        /* one STORE that is waited for, a COMMIT, a mark and a switch at most */
     c->jobs[(c->job_first + c->job_count++) % JOBS_MAX] = *job;
     job_next(c);
 }
-
-static void maybe_stopped(struct broker_coordinator *c);
 
 static void snapshot_over(struct broker_coordinator *c, enum ot_err err)
 {
@@ -148,7 +119,11 @@ static void job_done(struct ot_task *task)
         snapshot_over(c, err);
     }
     job_next(c);
-    turn(c, (struct coord_in){ .kind = err == OT_OK ? COORD_STORED : COORD_STORE_FAILED, .token = job.token, .error = err });
+    if (job.kind == JOB_MARK) {
+        ot_exec_post(c->setup.io_exec, &c->snapshot.task);
+        return;
+    }
+    coordinator_turn(c, (struct coord_in){ .kind = err == OT_OK ? COORD_STORED : COORD_STORE_FAILED, .token = job.token, .error = err });
 }
 
 /* ---- snapshots: the file beside everything else, the switch as a job */
@@ -168,25 +143,22 @@ static void snapshot_done(struct ot_task *task)
         return;
     }
     snapshot_over(c, c->snapshot.err);
-    turn(c, (struct coord_in){ .kind = COORD_STORE_FAILED, .token = c->snapshot.token, .error = c->snapshot.err });
+    coordinator_turn(c, (struct coord_in){ .kind = COORD_STORE_FAILED, .token = c->snapshot.token, .error = c->snapshot.err });
 }
 
 static void snapshot_start(struct broker_coordinator *c, const struct coord_out *out)
 {
     OT_ASSERT(!c->snapshot.busy);
-    OT_ASSERT(c->job_count == 0);              /* asked for right after a commit: the journal ends with that state */
     c->snapshot.busy = true;
     c->snapshot.token = out->token;
     c->snapshot.value = coord_value_share(out->value);
-    c->snapshot.mark = broker_journal_mark(&c->journal);
-    ot_exec_post(c->setup.io_exec, &c->snapshot.task);
+    job_add(c, &(struct job){ .kind = JOB_MARK });     /* behind what is being written: the journal goes on from there */
 }
 
 /* ---- turns */
 
-static void reply(struct broker_coordinator *c, struct coord_request *request)
+void coordinator_answer(struct broker_coordinator *c, struct broker_ask *ask)
 {
-    struct broker_ask *ask = OT_CONTAINER(request, struct broker_ask, request);
     if (c->batch == NULL) {
         ask->answered(ask);
         return;
@@ -198,30 +170,46 @@ static void reply(struct broker_coordinator *c, struct coord_request *request)
 
 static void apply(struct broker_coordinator *c, const struct coord_out *out)
 {
-    OT_ASSERT(c->batch == NULL);
-    c->batch = batch_new(c->setup.exec);       /* without one, answers just do not wait */
-    c->setup.hooks.applied(c->setup.hooks.arg, coord_view(c->coord), out->delta, c->batch);
+    if (c->batch == NULL) {
+        c->batch = batch_new(c->setup.exec);   /* without one, answers just do not wait */
+    }
+    if (c->setup.peers != NULL) {
+        broker_peers_cluster(c->setup.peers, coord_cluster_id(c->coord));
+        broker_peers_rows(c->setup.peers, coord_view(c->coord));
+    }
+    c->setup.hooks.applied(c->setup.hooks.arg, coord_view(c->coord), out->delta, out->whole, c->batch);
+    forward_applied(c);
+}
+
+static void keep_format(struct broker_coordinator *c, const struct coord_format *format)   /* a new journal begins with it too */
+{
+    snprintf(c->cluster_id, sizeof c->cluster_id, "%.*s", (int)format->cluster_id.bytes, format->cluster_id.data);
+    c->format = *format;
+    c->format.cluster_id = ot_str_of(c->cluster_id);
 }
 
 static void carry_out(struct broker_coordinator *c, const struct coord_out *out)
 {
     switch (out->kind) {
-    case COORD_STORE:                          /* what need not be synced is so all the same, at leisure: then nobody waits for it later */
+    case COORD_STORE:
+        if (out->record->kind == COORD_RECORD_FORMAT) {
+            keep_format(c, &out->record->u.format);
+        }
+        /* what need not be synced is so all the same, at leisure: then nobody waits for it later */
         job_add(c, &(struct job){ .kind = JOB_RECORD, .token = out->token, .sync = true, .record = *out->record });
         break;
     case COORD_SNAPSHOT: snapshot_start(c, out); break;
     case COORD_APPLY: apply(c, out); break;
     case COORD_ROLE:
-        if (out->leading) {
-            c->setup.hooks.leading(c->setup.hooks.arg, out->stamp.term);
-        }
+        c->setup.hooks.role(c->setup.hooks.arg, out->leading, out->leader, out->stamp.term);
+        forward_role(c, out->leading);
         break;
-    case COORD_REPLY: reply(c, out->request); break;
+    case COORD_REPLY: forward_reply(c, OT_CONTAINER(out->request, struct broker_ask, request)); break;
     case COORD_HALT:
         ot_log(OT_LOG_ERROR, "coordinator", "halted", "error=%s text=\"%s\" folder=%s", ot_err_name(out->error), out->text, c->dir);
         c->setup.hooks.halted(c->setup.hooks.arg, out->error, out->text);
         break;
-    case COORD_SEND: break;                    /* one voter has no peers */
+    case COORD_SEND: forward_message(c, out->peer, out->body); break;
     }
 }
 
@@ -235,7 +223,7 @@ static void set_timer(struct broker_coordinator *c)
     }
 }
 
-static void turn(struct broker_coordinator *c, struct coord_in in)
+void coordinator_turn(struct broker_coordinator *c, struct coord_in in)
 {
     struct coord_out out;
     in.now_us = (uint64_t)ot_exec_now_us(c->setup.exec);
@@ -250,23 +238,17 @@ static void turn(struct broker_coordinator *c, struct coord_in in)
     }
     broker_batch_opened(batch, OT_OK);         /* our own count */
     set_timer(c);
-    maybe_stopped(c);
+    coordinator_settle(c);
 }
 
-static void timer_fired(struct ot_timer *timer) { turn(OT_CONTAINER(timer, struct broker_coordinator, timer), (struct coord_in){ .kind = COORD_TICK }); }
+static void timer_fired(struct ot_timer *timer) { coordinator_turn(OT_CONTAINER(timer, struct broker_coordinator, timer), (struct coord_in){ .kind = COORD_TICK }); }
 
-static void start_run(struct ot_task *task) { turn(OT_CONTAINER(task, struct broker_coordinator, start_task), (struct coord_in){ .kind = COORD_TICK }); }
+static void start_run(struct ot_task *task) { coordinator_turn(OT_CONTAINER(task, struct broker_coordinator, start_task), (struct coord_in){ .kind = COORD_TICK }); }
 
 static void ask_run(struct ot_task *task)
 {
     struct broker_ask *ask = OT_CONTAINER(task, struct broker_ask, task);
-    if (ask->to->stopping) {
-        ask->request.error = OT_ERR_CLOSED;
-        snprintf(ask->request.text, sizeof ask->request.text, "the server is stopping");
-        ask->answered(ask);
-        return;
-    }
-    turn(ask->to, (struct coord_in){ .kind = COORD_REQUEST, .request = &ask->request });
+    forward_ask(ask->to, ask);
 }
 
 void broker_coordinator_ask(struct broker_coordinator *coordinator, struct broker_ask *ask)
@@ -275,6 +257,14 @@ void broker_coordinator_ask(struct broker_coordinator *coordinator, struct broke
     ask->task.run = ask_run;
     ot_exec_post(coordinator->setup.exec, &ask->task);
 }
+
+void broker_coordinator_leader(const struct broker_coordinator *coordinator, int32_t *leader_out, int32_t *term_out)
+{
+    *leader_out = coord_leader(coordinator->coord);
+    *term_out = coord_term(coordinator->coord);
+}
+
+struct ot_str broker_coordinator_cluster(const struct broker_coordinator *coordinator) { return coord_cluster_id(coordinator->coord); }
 
 const struct coord_value *broker_coordinator_value(const struct broker_coordinator *coordinator) { return coord_view(coordinator->coord); }
 
@@ -293,6 +283,7 @@ enum ot_err broker_coordinator_load(const struct broker_coordinator_setup *setup
     pthread_cond_init(&c->changed, NULL);
     c->timer.fired = timer_fired;
     c->start_task.run = start_run;
+    forward_init(c);
     c->job_task.run = job_run;
     c->job_done_task.run = job_done;
     c->snapshot.task.run = snapshot_run;
@@ -321,7 +312,7 @@ enum ot_err broker_coordinator_start(struct broker_coordinator *coordinator, con
 {
     struct broker_coordinator *c = coordinator;
     if (c->image.unsure) {
-        ot_log(OT_LOG_WARN, "coordinator", "unsure", "folder=%s text=\"the last record was damaged; as the only voter this node goes on with what is left\"", c->dir);
+        ot_log(OT_LOG_WARN, "coordinator", "unsure", "folder=%s text=\"the last record was damaged; this voter goes on with what is left, and its vote counts only beside everybody's until a later term\"", c->dir);
     }
     c->format = c->image.format;
     if (c->image.blank) {
@@ -329,6 +320,9 @@ enum ot_err broker_coordinator_start(struct broker_coordinator *coordinator, con
     }
     snprintf(c->cluster_id, sizeof c->cluster_id, "%.*s", (int)c->format.cluster_id.bytes, c->format.cluster_id.data);
     c->format.cluster_id = ot_str_of(c->cluster_id);
+    if (c->setup.peers != NULL && !c->image.blank) {
+        broker_peers_cluster(c->setup.peers, c->format.cluster_id);
+    }
     enum ot_err err = coord_new(config, &c->image, seed, &c->coord, text_out, text_bytes);
     if (err == OT_OK) {
         coord_image_free(&c->image);
@@ -337,10 +331,17 @@ enum ot_err broker_coordinator_start(struct broker_coordinator *coordinator, con
     return err;
 }
 
-static void maybe_stopped(struct broker_coordinator *c)
+void coordinator_settle(struct broker_coordinator *c)
 {
-    if (!c->stopping || c->stopped || c->job_busy || c->job_count > 0 || c->snapshot.busy) {
+    struct coord_out out;
+    if (!c->stopping || c->stopped || c->job_busy || c->job_count > 0 || c->snapshot.busy || forward_busy(c)) {
         return;
+    }
+    coord_step(c->coord, &(struct coord_in){ .kind = COORD_STOP, .now_us = (uint64_t)ot_exec_now_us(c->setup.exec) });
+    while (coord_next(c->coord, &out)) {
+        if (out.kind == COORD_REPLY) {
+            coordinator_answer(c, OT_CONTAINER(out.request, struct broker_ask, request));
+        }
     }
     ot_exec_timer_cancel(c->setup.exec, &c->timer);
     pthread_mutex_lock(&c->mutex);
@@ -353,7 +354,24 @@ static void stop_run(struct ot_task *task)
 {
     struct broker_coordinator *c = OT_CONTAINER(task, struct broker_coordinator, stop_task);
     c->stopping = true;
-    maybe_stopped(c);
+    forward_stop(c);
+    coordinator_settle(c);
+}
+
+void broker_coordinator_stop(struct broker_coordinator *coordinator)
+{
+    struct broker_coordinator *c = coordinator;
+    if (c == NULL || c->coord == NULL || c->stopping) {
+        return;
+    }
+    broker_peers_stop(c->setup.peers);         /* what was passed on is answered */
+    c->stop_task.run = stop_run;
+    ot_exec_post(c->setup.exec, &c->stop_task);
+    pthread_mutex_lock(&c->mutex);
+    while (!c->stopped) {
+        pthread_cond_wait(&c->changed, &c->mutex);
+    }
+    pthread_mutex_unlock(&c->mutex);
 }
 
 void broker_coordinator_close(struct broker_coordinator *coordinator)
@@ -363,13 +381,7 @@ void broker_coordinator_close(struct broker_coordinator *coordinator)
         return;
     }
     if (c->coord != NULL) {
-        c->stop_task.run = stop_run;
-        ot_exec_post(c->setup.exec, &c->stop_task);
-        pthread_mutex_lock(&c->mutex);
-        while (!c->stopped) {
-            pthread_cond_wait(&c->changed, &c->mutex);
-        }
-        pthread_mutex_unlock(&c->mutex);
+        broker_coordinator_stop(c);
         c->setup.hooks.closing(c->setup.hooks.arg);
     }
     coord_free(c->coord);

@@ -5,16 +5,26 @@
 
 #include "base/exec.h"
 #include "broker/journal.h"
+#include "broker/peers_inner.h"
 
 struct broker_coordinator;
 
-/* A request; the asker's memory until answered runs, on the coordinator's thread. Any thread may ask. */
+/* A request; the asker's memory until answered runs, on the coordinator's thread. Any thread may ask.
+ *
+ * With several voters it goes to whoever leads, and again to the next one while its time lasts: NOT_CONTROLLER, lost connections and CLOSED are not seen by the asker but at the end of it
+ * (REQUEST_TIMED_OUT; CLOSED when the change may have been made all the same). A change that was made elsewhere is answered once this broker has applied it too. */
 struct broker_ask {
     struct ot_task task;
     struct coord_request request;
     void (*answered)(struct broker_ask *ask);
+    int64_t timeout_us;                        /* 0: 30 s */
+    bool from_peer;                            /* is answered here, whoever leads */
+    /* of the coordinator's driver */
     struct broker_coordinator *to;
     struct broker_ask *next;
+    int64_t deadline_us;
+    bool uncertain;                            /* an attempt was cut off: it may have been done */
+    struct ot_link_call link;
 };
 
 /* What follows from one applied state: partitions being opened. Answers to the requests behind that state wait for them, at most a quarter of a second. */
@@ -27,15 +37,16 @@ struct broker_batch *broker_batch_begin(struct ot_exec *exec, struct broker_ask 
 
 struct broker_coordinator_hooks {              /* on the coordinator's thread */
     void *arg;
-    /* value is the committed state now, delta what led there. leading_term is the coordinator's term. */
-    void (*applied)(void *arg, const struct coord_value *value, struct ot_blob delta, struct broker_batch *batch);
-    void (*leading)(void *arg, int32_t term);
+    /* value is the committed state now, delta what led there; whole: no delta, anything may differ. */
+    void (*applied)(void *arg, const struct coord_value *value, struct ot_blob delta, bool whole, struct broker_batch *batch);
+    void (*role)(void *arg, bool leading, int32_t leader /* -1: none is known */, int32_t term);
     void (*halted)(void *arg, enum ot_err err, const char *text);
     void (*closing)(void *arg);                /* on the closing thread, when nothing runs any more: give back shares of values */
 };
 struct broker_coordinator_setup {
     struct ot_io *io;
     struct ot_exec *exec, *io_exec;
+    struct broker_peers *peers;                /* NULL: this node is alone */
     const char *dir;                           /* the voter's folder */
     uint64_t pages_bytes_max;
     struct broker_coordinator_hooks hooks;
@@ -45,13 +56,21 @@ struct broker_coordinator_setup {
 /* Reads the folder; nothing is written but the cut of a torn end. Blocks. Errors as broker_journal_open. */
 OT_MUST_CHECK enum ot_err broker_coordinator_load(const struct broker_coordinator_setup *setup, struct broker_coordinator **out, char *text_out, size_t text_bytes);
 const struct coord_disk_image *broker_coordinator_image(const struct broker_coordinator *coordinator);     /* until start */
-/* Errors as coord_new. Begins a term, or founds a cluster; hooks.leading or hooks.halted follows. */
+/* Errors as coord_new. Begins a term, or founds or joins a cluster; hooks.role, applied or halted follow. */
 OT_MUST_CHECK enum ot_err broker_coordinator_start(struct broker_coordinator *coordinator, const struct coord_config *config, uint64_t seed, char *text_out,
     size_t text_bytes);
 void broker_coordinator_ask(struct broker_coordinator *coordinator, struct broker_ask *ask);
 /* The committed state, on the coordinator's thread. */
 const struct coord_value *broker_coordinator_value(const struct broker_coordinator *coordinator);
-/* Waits for the write under way, answers everybody, frees. The executors still run; nobody asks any more. NULL is fine. Not on the coordinator's thread. */
+void broker_coordinator_leader(const struct broker_coordinator *coordinator, int32_t *leader_out, int32_t *term_out);    /* on its thread */
+struct ot_str broker_coordinator_cluster(const struct broker_coordinator *coordinator);   /* on its thread; the id of the cluster, none before founding or joining */
+/* From a peer: done is posted to the message's home. Any thread. */
+void broker_coordinator_message(struct broker_coordinator *coordinator, struct broker_peer_message *message);
+/* The process of that broker is known to have died (coordinator.md §7): fenced at once if this node leads. Any thread. */
+void broker_coordinator_gone(struct broker_coordinator *coordinator, int32_t node_id);
+/* Waits for the write under way and answers everybody, now and from here on with CLOSED; peers are not talked to any more. Not on the coordinator's thread. */
+void broker_coordinator_stop(struct broker_coordinator *coordinator);
+/* Stops if it was not stopped, frees. The executors still run; nobody asks any more. NULL is fine. Not on the coordinator's thread. */
 void broker_coordinator_close(struct broker_coordinator *coordinator);
 
 /* Run something on the coordinator's thread and wait for it; not from that thread. */

@@ -41,6 +41,7 @@ struct broker_core {
     struct ot_metrics *metrics;                /* NULL: nothing is counted */
     struct { struct ot_series *append_us, *append_batches, *append_writes, *flush_us, *flush_rounds, *corrupt; } series;
     int32_t node_id;
+    _Atomic int64_t lease_end_us;              /* until then the coordinator takes this broker for alive (coordinator.md §8); 0: it is not asked */
     _Atomic bool stopping;
     bool transactions_served;                  /* there is a coordinator that ends them; without one produce refuses them */
     bool transactions_verified;                /* and it is asked before one begins in a partition */

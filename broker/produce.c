@@ -155,6 +155,11 @@ static bool check(struct broker *broker, struct broker_produce_part *part)
         refuse(part, OT_ERR_INVALID_REQUIRED_ACKS, "acks is 0, 1 or -1");
         return false;
     }
+    const int64_t lease_end_us = atomic_load_explicit(&core->lease_end_us, memory_order_relaxed);
+    if (produce->acks != -1 && lease_end_us != 0 && produce->started_us >= lease_end_us) {
+        refuse(part, OT_ERR_NOT_LEADER_OR_FOLLOWER, "the coordinator has not been heard of for so long that another broker may lead (ottla.leader.lease=strict)");
+        return false;
+    }
     if ((part->owner = owner_of(broker, part)) == NULL) return false;
     if (produce->origin == ENG_ORIGIN_CLIENT && part->owner->topic->internal) {      /* what coordinators believe comes from coordinators */
         refuse(part, OT_ERR_INVALID_TOPIC_EXCEPTION, "clients may not write to internal topics");

@@ -5,6 +5,7 @@
 #include "broker/coordinator.h"
 #include "base/mem.h"
 #include "broker/core.h"
+#include "broker/peers_inner.h"
 #include "broker/shard_inner.h"
 #include "broker/telemetry.h"
 #include "broker/view.h"
@@ -71,11 +72,39 @@ struct broker_groups {
     bool watched;                              /* the mutex is there */
 };
 
+/* ---- member.c: this broker's place in the cluster ---- */
+struct broker_member {                         /* of the coordinator's thread, but for what is marked */
+    struct ot_timer timer;
+    struct ot_task begin_task, serve_task, leave_task;
+    struct broker_ask ask;
+    bool asking, registering, begun, serving, leaving, ended;
+    int64_t sent_us;
+    struct ot_uuid incarnation_id;
+    struct coord_endpoint endpoints[16]; uint32_t endpoint_count;
+    struct ot_uuid dirs[BROKER_DIRS_MAX]; uint32_t dir_count;
+    pthread_mutex_t mutex; pthread_cond_t changed;
+    bool may_stop;                             /* guarded */
+    int64_t answered_us;                       /* guarded: the last time that the coordinator answered */
+};
+/* Waits on changed, at most a tenth of a second where somebody else is waited for. The mutex is held. */
+void broker_wait_a_little(struct broker *broker, pthread_mutex_t *mutex, pthread_cond_t *changed);
+void broker_member_init(struct broker *broker);
+void broker_member_free(struct broker *broker);
+struct broker_identity;
+/* Until it is registered and has applied that; blocks. CANCELLED: the server is to stop. */
+OT_MUST_CHECK enum ot_err broker_member_register(struct broker *broker, const struct broker_identity *identity, enum coord_boot boot);
+void broker_member_serve(struct broker *broker);           /* it may lead from here on; blocks until the coordinator said so when it is alone */
+void broker_member_leave(struct broker *broker);           /* hands over what it leads; blocks, bounded */
+void broker_member_end(void *arg /* the broker */);         /* on the coordinator's thread: no further heartbeat */
+void broker_member_applied(struct broker *broker, struct ot_blob delta);   /* on the coordinator's thread */
+
 enum broker_stage { BROKER_STARTING, BROKER_SERVING, BROKER_STOPPING, BROKER_HALTED };
 struct broker {
     struct broker_core core;                   /* first: broker_core_of */
     struct broker_setup setup;
     struct broker_coordinator *coordinator;
+    struct broker_peers *peers;                /* NULL: there are none */
+    struct broker_member member;
     struct broker_views views;
     struct broker_producer_ids producer_ids;
     struct broker_auto auto_creates;
@@ -86,15 +115,17 @@ struct broker {
     struct broker_groups groups;
     _Atomic int stage;
     _Atomic(const char *) halted_text;
-    int32_t node_id, term;
-    int64_t broker_epoch, started_wall_ms;
+    int32_t node_id;
+    _Atomic int64_t broker_epoch;
+    int64_t started_wall_ms;
+    struct broker_identity *identity;          /* between make and begin */
     uint32_t meta_dir;                         /* index of the log directory that holds the metadata */
     char *meta_path;
     bool applying;                             /* coordinator's thread: committed states go to the partitions */
     bool has_core, has_store, flushed;
     bool dir_missing;                          /* a log directory of the last start is offline or not in the list any more */
     struct broker_ask open_ask;                /* answered when every partition of the start is open */
-    struct { pthread_mutex_t mutex; pthread_cond_t changed; bool leading, failed, opened; } starting;
+    struct { pthread_mutex_t mutex; pthread_cond_t changed; bool founded /* there is a cluster */, failed, opened; } starting;
 };
 
 /* apply.c, on the coordinator's thread: carry a committed state into configs and partitions. */
@@ -102,6 +133,8 @@ void broker_apply_configs(struct broker *broker, const struct coord_value *value
 void broker_apply_all(struct broker *broker, const struct coord_value *value, struct broker_batch *batch);
 void broker_apply_delta(struct broker *broker, const struct coord_value *value, struct ot_blob delta, struct broker_batch *batch);
 void broker_apply_defaults(struct broker *broker, const struct coord_value *value);    /* the broker's values changed: topics take their defaults from them */
+/* Anything may differ from what was before (the state that before has, or NULL). */
+void broker_apply_whole(struct broker *broker, const struct coord_value *before, const struct coord_value *value, struct broker_batch *batch);
 
 /* evidence.c (coordinator.md §7): what the last life left behind. */
 OT_MUST_CHECK enum ot_err broker_evidence_judge(struct broker *broker, enum coord_boot *out);

@@ -108,11 +108,13 @@ int cli_rest_bind(struct cli_rest_door *door, const struct broker_config *config
 
 static uint32_t list_apis(struct rest_api_row *out)
 {
+    uint32_t count = 0;
     for (uint32_t i = 0; i < rpc_api_count; i++) {
         const struct ot_api *api = ot_api_find(rpc_apis[i].key);
-        out[i] = (struct rest_api_row){ api->key, api->advertised_min, rpc_api_max(&rpc_apis[i], api), api->name };
+        if ((api->flags & OT_API_ON_PEER) != 0) continue;
+        out[count++] = (struct rest_api_row){ api->key, api->advertised_min, rpc_api_max(&rpc_apis[i], api), api->name };
     }
-    return rpc_api_count;
+    return count;
 }
 
 struct listing { void (*each)(void *arg, const struct rest_connection_row *row); void *arg; };

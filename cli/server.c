@@ -12,6 +12,7 @@
 #include "broker/broker.h"
 #include "broker/loggers.h"
 #include "cli/grpc_door.h"
+#include "cli/peer_door.h"
 #include "cli/rest_door.h"
 #include "cli/server_config.h"
 #include "cli/version.h"
@@ -51,6 +52,7 @@ struct house {
     struct rpc_kafka_server *kafka;
     struct cli_rest_door rest;
     struct cli_grpc_door grpc;
+    struct cli_peer_door peer;
     struct rpc_kafka_listener doors[CLI_LISTENERS_MAX];
     struct ot_metrics *metrics;
     struct broker_slow slow;               /* requests that took long, of every door */
@@ -145,8 +147,21 @@ static enum ot_err start_budget(struct house *house, const struct broker_config 
     return err;
 }
 
+/* While the start waits for other brokers, signals are asked for. */
+static bool told_to_stop(void *arg)
+{
+    sigset_t signals, pending;
+    (void)arg;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    return sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
 static enum ot_err start_broker(struct house *house)
 {
+    house->peer.setup.pool = ot_mem_pool_buffers(&house->budget.pools[OT_MEM_peers]);
+    house->peer.setup.resolve_exec = ot_exec_pool_exec(house->io_pool);
     const uint32_t more = cli_grpc_endpoint(&house->grpc, &house->listeners[house->listener_count]) ? 1 : 0;
     struct broker_setup setup = {
         .io = ot_io_real(),
@@ -166,8 +181,13 @@ static enum ot_err start_broker(struct house *house)
         .decode_pool = ot_mem_pool_buffers(&house->budget.pools[OT_MEM_decoding]),
         .listeners = house->listeners,
         .listener_count = house->listener_count + more,
+        .peer = house->peer.wanted ? &house->peer.setup : NULL,
+        .give_up = told_to_stop,
     };
-    return setup.decode_pool == NULL ? OT_ERR_NO_MEMORY : broker_open(&setup, &house->broker);
+    if (setup.decode_pool == NULL || house->peer.setup.pool == NULL) return OT_ERR_NO_MEMORY;
+    enum ot_err err = broker_make(&setup, &house->broker);
+    if (err == OT_OK) err = cli_peer_start(&house->peer, house->broker, &house->budget, ot_exec_pool_exec(house->io_pool));
+    return err == OT_OK ? broker_begin(house->broker) : err;
 }
 
 static enum ot_err start_doors(struct house *house)
@@ -261,6 +281,8 @@ static void take_down(struct house *house)
     cli_rest_stop(&house->rest);
     rpc_kafka_server_stop(house->kafka, 2000);
     rpc_kafka_server_free(house->kafka);
+    if (house->broker != NULL) broker_leave(house->broker);
+    cli_peer_stop(&house->peer);
     if (house->broker != NULL) broker_close(house->broker);
     for (uint32_t i = 0; i < house->shard_count; i++) ot_exec_thread_stop(house->shards[i]);
     ot_exec_thread_stop(house->coordinator);
@@ -322,7 +344,9 @@ static int run(struct house *house)
     raise_limits();
     int code = read_listeners(house, config);
     if (code < 0) code = cli_grpc_read(&house->grpc, config);
+    if (code < 0) code = cli_peer_read(&house->peer, config);
     if (code < 0) code = bind_listeners(house, config);
+    if (code < 0) code = cli_peer_bind(&house->peer, config);
     if (code < 0) code = cli_rest_bind(&house->rest, config);
     if (code >= 0) return code;
     house->metrics = ot_metrics_new((uint32_t)config->metrics_series_max);
@@ -338,6 +362,10 @@ static int run(struct house *house)
     if (err == OT_OK) err = start_doors(house);
     if (err == OT_OK) err = cli_grpc_start(&house->grpc, house->broker);
     if (err == OT_OK) err = cli_rest_start(&house->rest, house->broker, house->kafka, &house->budget, house->metrics, &house->slow, why, sizeof(why));
+    if (err == OT_ERR_CANCELLED) {
+        ot_log(OT_LOG_INFO, "server", "stopping", "text=\"told to stop while it waited for other brokers\"");
+        return CLI_DONE;
+    }
     if (err == OT_ERR_LOCKED)
         return cli_fail(CLI_CONFLICT, "ottla server --data OTHER-DIRECTORY, or stop the other one", "the server did not start: another server uses the data in %s", config->log_dirs);
     if (err != OT_OK) return cli_fail(CLI_FAILED, NULL, "the server did not start: %s", why[0] != 0 ? why : ot_err_text(err));
@@ -354,7 +382,11 @@ static int check(struct house *house)
     char why[400] = "";
     if (cli_rest_addresses(config->rest_listeners, rest, CLI_LISTENERS_MAX, why, sizeof(why)) < 0) return cli_fail(CLI_USAGE, NULL, "rest.listeners: %s", why);
     const int code = read_listeners(house, config);
-    return code < 0 ? cli_grpc_read(&house->grpc, config) : code;
+    if (code >= 0) return code;
+    struct cli_peer_door peer = { 0 };
+    const int wrong = cli_peer_read(&peer, config);
+    explicit_bzero(peer.secret, sizeof(peer.secret));
+    return wrong < 0 ? cli_grpc_read(&house->grpc, config) : wrong;
 }
 
 int cli_server_run(const struct cli_args *args)

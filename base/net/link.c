@@ -108,7 +108,7 @@ static enum ot_err greet_on(struct ot_link *link, const struct ot_buf *answer)
 {
     uint8_t said[LINK_GREETING_BYTES];
     uint32_t bytes = 0;
-    enum ot_err err = link->setup.greet(link->setup.arg, link->greet_memory, answer == NULL ? NULL : answer->data, answer == NULL ? 0 : answer->bytes, said, sizeof said, &bytes);
+    enum ot_err err = link->setup.greet(link->setup.greet_arg, link->greet_memory, answer == NULL ? NULL : answer->data, answer == NULL ? 0 : answer->bytes, said, sizeof said, &bytes);
     if (err != OT_OK || bytes == 0) {
         if (err == OT_OK) link_connected(link);
         return err;

@@ -43,10 +43,10 @@ struct ot_link_setup {
     int64_t silence_us;                    /* 30 s */
     int64_t pause_us, pause_max_us;        /* 50 ms, 1 s */
     int32_t send_buffer_bytes, receive_buffer_bytes;       /* below 1: the system's */
-    void *arg;
+    void *arg, *greet_arg;
     /* What is said before any call, NULL: nothing. Asked again with the answer of what it said last (NULL at first), until it says nothing: *bytes_out 0. It writes a request (key, version, four
      * bytes for the correlation id, …) to out; memory is OT_LINK_GREET_BYTES, zeroed for each connection. An error: the connection is given up. */
-    enum ot_err (*greet)(void *arg, void *memory, const uint8_t *answer, uint32_t answer_bytes, uint8_t *out, uint32_t cap_bytes, uint32_t *bytes_out);
+    enum ot_err (*greet)(void *greet_arg, void *memory, const uint8_t *answer, uint32_t answer_bytes, uint8_t *out, uint32_t cap_bytes, uint32_t *bytes_out);
     void (*event)(void *arg, enum ot_link_event event);    /* may be NULL; never again once closed() ran */
     void (*closed)(void *arg);             /* the last of it, after ot_link_close; may be NULL */
 };

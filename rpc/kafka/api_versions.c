@@ -35,12 +35,14 @@ static bool keys_fill(struct rpc_request *request, struct ot_api_versions_respon
 {
     struct ot_api_versions_response_api_version *keys = rpc_alloc(request, rpc_api_count, sizeof *keys);
     if (keys == NULL) return false;
+    int32_t count = 0;
     for (uint32_t i = 0; i < rpc_api_count; i++) {
         const struct ot_api *api = ot_api_find(rpc_apis[i].key);
-        keys[i] = (struct ot_api_versions_response_api_version){ .api_key = api->key, .min_version = api->advertised_min, .max_version = rpc_api_max(&rpc_apis[i], api) };
+        if (!rpc_peer_lists(request->server, api->key)) continue;
+        keys[count++] = (struct ot_api_versions_response_api_version){ .api_key = api->key, .min_version = api->advertised_min, .max_version = rpc_api_max(&rpc_apis[i], api) };
     }
     response->api_keys.items = keys;
-    response->api_keys.count = (int32_t)rpc_api_count;
+    response->api_keys.count = count;
     return true;
 }
 
@@ -110,6 +112,6 @@ RPC_HANDLER(api_versions)
         rpc_reject(request, "no memory for its answer");
         return;
     }
-    if (request->error == OT_OK && version >= 3) features_fill(request, &response);
+    if (request->error == OT_OK && version >= 3 && !request->server->peer) features_fill(request, &response);
     rpc_respond_version(request, version, &response);
 }

@@ -48,6 +48,9 @@
 #include "base/wire/offset_delete_request.h"
 #include "base/wire/offset_fetch_request.h"
 #include "base/wire/offset_for_leader_epoch_request.h"
+#include "base/wire/peer_ask_request.h"
+#include "base/wire/peer_hello_request.h"
+#include "base/wire/peer_message_request.h"
 #include "base/wire/produce_request.h"
 #include "base/wire/push_telemetry_request.h"
 #include "base/wire/sasl_authenticate_request.h"
@@ -115,6 +118,9 @@ const struct rpc_api rpc_apis[] = {
     ROW(CONSUMER_GROUP_HEARTBEAT, RPC_ALONE, consumer_group_heartbeat, NULL),
     ROW(CONSUMER_GROUP_DESCRIBE, RPC_ALONE, consumer_group_describe, NULL),
     ROW(DESCRIBE_TOPIC_PARTITIONS, RPC_ALONE, describe_topic_partitions, NULL),
+    ROW(PEER_HELLO, RPC_ALONE, peer_hello, NULL),
+    ROW(PEER_MESSAGE, RPC_WITH_PEERS, peer_message, NULL),
+    ROW(PEER_ASK, RPC_WITH_PEERS, peer_ask, NULL),
 };
 const uint32_t rpc_api_count = OT_ARRAY_COUNT(rpc_apis);
 OT_STATIC_ASSERT(OT_ARRAY_COUNT(rpc_apis) <= RPC_APIS_MAX, "series are kept per row");

@@ -9,6 +9,7 @@
 #include "base/wire/apis.h"
 #include "broker/broker.h"
 #include "broker/groups.h"
+#include "broker/peers.h"
 #include "broker/replica_dirs.h"
 #include "broker/telemetry.h"
 #include "broker/transactions.h"
@@ -20,7 +21,7 @@ struct rpc_request;
 
 /* Which requests of one connection may be in work together. Kafka works on one at a time; what a client may rely on is the same here, since only
  * requests of one kind overlap, and produce requests only once the earlier one is queued (broker/produce.h). */
-enum rpc_overlap { RPC_ALONE, RPC_WITH_PRODUCE, RPC_WITH_FETCH };
+enum rpc_overlap { RPC_ALONE, RPC_WITH_PRODUCE, RPC_WITH_FETCH, RPC_WITH_PEERS };
 
 struct rpc_api {
     int16_t key;
@@ -44,8 +45,11 @@ struct rpc_conn {                          /* the door's memory in a connection 
     bool hold;                             /* a produce request is not queued yet */
     bool described, ending;
     const struct rpc_listener *listener;
+    struct broker_hello *hello;            /* who is on the other side, on the peer listener; else NULL */
     char software_name[RPC_NAME_BYTES], software_version[RPC_NAME_BYTES];
 };
+
+struct rpc_peer_conn { struct rpc_conn conn; struct broker_hello hello; };
 
 struct rpc_request {
     struct rpc_request *next, *prev;       /* of the connection's, or the free list */
@@ -76,6 +80,8 @@ struct rpc_request {
         struct broker_group_call group;
         struct broker_group_calls groups;
         struct broker_shard_topic shard_topic;
+        struct broker_peer_message peer_message;
+        struct broker_peer_ask peer_ask;
     } call;
     _Alignas(16) uint8_t first[6144];      /* the arena's first block: small requests allocate nothing */
 };
@@ -95,6 +101,7 @@ struct rpc_listener { char *name, *advertised_host; int32_t advertised_port; str
 
 struct rpc_kafka_server {
     struct broker *broker;
+    bool peer;
     struct ot_net *net;
     struct ot_pool *response_pool;
     struct ot_metrics *metrics;
@@ -212,6 +219,12 @@ RPC_HANDLER(list_groups);
 RPC_HANDLER(delete_groups);
 RPC_HANDLER(consumer_group_heartbeat);
 RPC_HANDLER(consumer_group_describe);
+RPC_HANDLER(peer_hello);
+RPC_HANDLER(peer_message);
+RPC_HANDLER(peer_ask);
+/* peer.c: is this asked for at the right door, by somebody known there? And does the door tell of it? */
+bool rpc_peer_serves(const struct rpc_kafka_server *server, const struct rpc_conn *door, int16_t key);
+bool rpc_peer_lists(const struct rpc_kafka_server *server, int16_t key);
 /* group_call.c: asks about groups. The call is filled but for what its kind wants beyond the request; false: no memory, the request was rejected. */
 bool rpc_group_init(struct rpc_request *request, struct broker_group_call *call, enum group_ask_kind kind, struct ot_str group_id);
 /* The request's own single call, answered by done. response_bytes: of the response struct, which the ask fills. */

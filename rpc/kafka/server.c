@@ -38,6 +38,13 @@ static void conn_opened(struct ot_conn *conn)
     limits_look(server);
 }
 
+static void peer_opened(struct ot_conn *conn)
+{
+    struct rpc_peer_conn *door = ot_conn_door(conn);
+    door->conn.hello = &door->hello;
+    conn_opened(conn);
+}
+
 static void conn_ending(struct ot_conn *conn)
 {
     struct rpc_conn *door = ot_conn_door(conn);
@@ -56,6 +63,7 @@ static void conn_closed(struct ot_conn *conn)
     limits_look(server);
 }
 
+static const struct ot_conn_handler peer_handler = { sizeof(struct rpc_peer_conn), peer_opened, rpc_dispatch, conn_ending, conn_closed };
 static const struct ot_conn_handler handler = { sizeof(struct rpc_conn), conn_opened, rpc_dispatch, conn_ending, conn_closed };
 
 static char *copy(const char *text)
@@ -85,7 +93,7 @@ static bool listeners_copy(struct rpc_kafka_server *server, const struct rpc_kaf
 static struct ot_net_setup net_setup(const struct broker_config *config, const struct rpc_kafka_setup *setup)
 {
     return (struct ot_net_setup){
-        .loop_count = (uint32_t)config->ottla_network_threads,
+        .loop_count = setup->peer ? 2 : (uint32_t)config->ottla_network_threads,
         .request_pool = setup->request_pool, .response_pool = setup->response_pool,
         .io = setup->io, .io_exec = setup->io_exec,
         .request_bytes_max = (uint32_t)config->socket_request_max_bytes,
@@ -93,7 +101,7 @@ static struct ot_net_setup net_setup(const struct broker_config *config, const s
         .connections_max = (uint32_t)config->max_connections, .connections_per_ip_max = (uint32_t)config->max_connections_per_ip,
         .idle_us = config->connections_max_idle_ms < 0 || config->connections_max_idle_ms > INT64_MAX / 1000 ? -1 : config->connections_max_idle_ms * 1000,
         .progress_us = OT_MIN(config->ottla_connection_progress_timeout_ms, INT64_MAX / 1000) * 1000,
-        .requests_max = (uint32_t)config->ottla_connection_requests_max,
+        .requests_max = setup->peer ? OT_MAX((uint32_t)config->ottla_connection_requests_max, 256u) : (uint32_t)config->ottla_connection_requests_max,
     };
 }
 
@@ -129,6 +137,7 @@ enum ot_err rpc_kafka_server_start(struct broker *broker, const struct rpc_kafka
     uint32_t served = 0;                   /* listeners whose sockets have passed over */
     if (server == NULL) goto fail;
     server->broker = broker;
+    server->peer = setup->peer;
     server->response_pool = setup->response_pool;
     server->metrics = setup->metrics;
     server->slow = setup->slow;
@@ -144,7 +153,7 @@ enum ot_err rpc_kafka_server_start(struct broker *broker, const struct rpc_kafka
     for (; served < setup->listener_count; served++) {
         const struct rpc_kafka_listener *listener = &setup->listeners[served];
         for (uint32_t i = 0; i < listener->fd_count; i++) {
-            const enum ot_err one = ot_net_serve(server->net, listener->fds[i], listener->name, &handler, server);
+            const enum ot_err one = ot_net_serve(server->net, listener->fds[i], listener->name, server->peer ? &peer_handler : &handler, server);
             if (one != OT_OK) err = one;
         }
     }
@@ -173,5 +182,5 @@ struct ot_net *rpc_kafka_server_net(struct rpc_kafka_server *server) { return se
 
 enum ot_err rpc_kafka_server_adopt(struct rpc_kafka_server *server, int fd)
 {
-    return ot_net_adopt(server->net, fd, server->listeners[0].name, &handler, server);
+    return ot_net_adopt(server->net, fd, server->listeners[0].name, server->peer ? &peer_handler : &handler, server);
 }

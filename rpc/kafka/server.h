@@ -21,6 +21,7 @@ struct rpc_kafka_listener {
 struct rpc_kafka_setup {
     const struct rpc_kafka_listener *listeners;        /* copied */
     uint32_t listener_count;
+    bool peer;                             /* its connections come from other brokers: they say hello first (broker/peers.h) */
     struct ot_pool *request_pool;          /* request bytes in flight (queued.max.request.bytes); outlives the server */
     struct ot_pool *response_pool;         /* answers not yet sent, without the file ranges in them; outlives the server */
     struct ot_io *io;                      /* probes and reads cold ranges */

@@ -83,7 +83,6 @@ class Broker:
     def command(self):
         settings = {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
                     "rest.listeners": f"http://127.0.0.1:{self.rest_port}",
-                    "peer.listeners": f"127.0.0.1:{self.more_ports[0]}",
                     "grpc.listeners": f"127.0.0.1:{self.more_ports[1]}"}
         settings.update({key.replace("__", "-").replace("_", "."): value for key, value in self.settings.items()})
         words = [*self.wrap, str(BINARY), "server", "--data", str(self.data)]

@@ -25,10 +25,11 @@ struct bench {
 
 static void signal_bench(struct bench *bench) { pthread_cond_broadcast(&bench->changed); }
 
-static void hook_applied(void *arg, const struct coord_value *value, struct ot_blob delta, struct broker_batch *batch)
+static void hook_applied(void *arg, const struct coord_value *value, struct ot_blob delta, bool whole, struct broker_batch *batch)
 {
     struct bench *bench = arg;
     (void)delta;
+    assert_false(whole);
     pthread_mutex_lock(&bench->mutex);
     assert_true(value->stamp.version > bench->applied_version);
     bench->applied_version = value->stamp.version;
@@ -41,12 +42,12 @@ static void hook_applied(void *arg, const struct coord_value *value, struct ot_b
     pthread_mutex_unlock(&bench->mutex);
 }
 
-static void hook_leading(void *arg, int32_t term)
+static void hook_role(void *arg, bool leading, int32_t leader, int32_t term)
 {
     struct bench *bench = arg;
-    (void)term;
+    (void)leader, (void)term;
     pthread_mutex_lock(&bench->mutex);
-    bench->leading = true;
+    bench->leading |= leading;
     signal_bench(bench);
     pthread_mutex_unlock(&bench->mutex);
 }
@@ -117,7 +118,7 @@ static void wait_until(struct bench *bench, const bool *fact, const enum ot_err 
 static void open_bench(struct bench *bench)
 {
     struct broker_coordinator_setup how = { .io = &bench->fault.io, .exec = ot_exec_thread_exec(bench->thread), .io_exec = ot_exec_pool_exec(bench->io),
-        .dir = bench->dir, .pages_bytes_max = 32 << 20, .hooks = { bench, hook_applied, hook_leading, hook_halted, hook_closing } };
+        .dir = bench->dir, .pages_bytes_max = 32 << 20, .hooks = { bench, hook_applied, hook_role, hook_halted, hook_closing } };
     struct coord_config config = { .node_id = 1, .dir_id = { { 1 } }, .cluster_id = ot_str_of("bench"), .min_isr_default = 1, .partitions_max = 100000,
         .brokers_max = 8, .delta_bytes_max = 1 << 20, .snapshot_after_bytes = 128 << 10 };
     bench->leading = false;

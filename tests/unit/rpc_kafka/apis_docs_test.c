@@ -21,6 +21,14 @@ static void the_page_says_what_the_tables_say(void **state)
             served++;
         }
     }
+    docs_put("\n## Between brokers\n\nOn the peer listener (`peer.listeners`) the same framing carries three requests more. A connection begins with PeerHello; every other request, Kafka's included,\n"
+             "is served there only to who has said hello and, where `peer.secret.file` is set, proved it.\n\n| Key | API | Versions served |\n|---|---|---|\n");
+    for (uint32_t i = 0; i < rpc_api_count; i++) {
+        const struct ot_api *api = ot_api_find(rpc_apis[i].key);
+        if ((api->flags & OT_API_ON_PEER) == 0) continue;
+        docs_put("| %d | %s | %d-%d |\n", api->key, api->name, api->version_min, rpc_api_max(&rpc_apis[i], api));
+        served++;
+    }
     assert_int_equal(served, rpc_api_count);
     docs_check("protocol.md");
 }

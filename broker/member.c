@@ -1,0 +1,319 @@
+/* This broker's place in the cluster: it registers, says that it lives, and hands over before it goes (coordinator.md §7, §8). Alone, without peers, registration and one
+ * heartbeat are all; else the coordinator, wherever it runs, hears of it every broker.heartbeat.interval.ms and takes it for gone after broker.session.timeout.ms. */
+#include "broker/room.h"
+
+#include "base/log.h"
+#include "base/util.h"
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define REGISTER_US 5000000                    /* of one attempt; then it is told that we still wait */
+#define SOON_US 100000                         /* until something is as it should be: unfenced, or all handed over */
+#define AFTER_CHANGE_US 10000                  /* a change of brokers waits for all to have applied it */
+#define LEAVE_SILENCE_US 3000000               /* leaving, and no coordinator that answers: its session ends instead */
+#define LEASE_PERCENT 90
+
+static const struct broker_config *config_of(struct broker *broker) { return broker_config_current(broker->setup.config); }
+static int64_t now_of(struct broker *broker) { return ot_exec_now_us(broker->setup.coord_exec); }
+
+void broker_wait_a_little(struct broker *broker, pthread_mutex_t *mutex, pthread_cond_t *changed)
+{
+    struct timespec until;
+    if (broker->setup.give_up == NULL && broker->peers == NULL) {
+        pthread_cond_wait(changed, mutex);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);     /* that of condition variables; a step of it makes one wait longer or shorter */
+    until.tv_nsec += 100000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    (void)pthread_cond_timedwait(changed, mutex, &until);
+}
+
+/* ---- one request, waited for */
+
+struct waited { struct broker_ask ask; pthread_mutex_t mutex; pthread_cond_t changed; bool done; };
+
+static void waited_answered(struct broker_ask *ask)
+{
+    struct waited *waited = OT_CONTAINER(ask, struct waited, ask);
+    pthread_mutex_lock(&waited->mutex);
+    waited->done = true;
+    pthread_cond_signal(&waited->changed);
+    pthread_mutex_unlock(&waited->mutex);
+}
+
+static enum ot_err ask_and_wait(struct broker *broker, struct coord_request *request, int64_t timeout_us)
+{
+    struct waited waited = { .ask = { .request = *request, .answered = waited_answered, .timeout_us = timeout_us } };
+    pthread_mutex_init(&waited.mutex, NULL);
+    pthread_cond_init(&waited.changed, NULL);
+    broker_coordinator_ask(broker->coordinator, &waited.ask);
+    pthread_mutex_lock(&waited.mutex);
+    while (!waited.done) {
+        pthread_cond_wait(&waited.changed, &waited.mutex);
+    }
+    pthread_mutex_unlock(&waited.mutex);
+    pthread_mutex_destroy(&waited.mutex);
+    pthread_cond_destroy(&waited.changed);
+    *request = waited.ask.request;
+    return request->error;
+}
+
+/* ---- registration */
+
+/* Where clients of another broker are sent: that one cannot say what address they would reach here. */
+static const char *reached_at(struct broker *broker, const struct broker_listener *listener)
+{
+    const bool everywhere = listener->host == NULL || listener->host[0] == 0 || strcmp(listener->host, "0.0.0.0") == 0 || strcmp(listener->host, "::") == 0;
+    return everywhere ? broker->peers->host : listener->host;
+}
+
+static void gather(struct broker *broker, const struct broker_identity *identity)
+{
+    struct broker_member *member = &broker->member;
+    for (uint32_t dir = 0; dir < eng_store_dir_count(broker->core.store) && dir < BROKER_DIRS_MAX; dir++) {
+        if (!eng_store_dir_offline(broker->core.store, dir)) {
+            member->dirs[member->dir_count++] = identity->dir_ids[dir];
+        }
+    }
+    for (uint32_t i = 0; i < broker->setup.listener_count && i + 1 < OT_ARRAY_COUNT(member->endpoints); i++) {
+        const struct broker_listener *one = &broker->setup.listeners[i];
+        const char *host = one->advertised_host != NULL || broker->peers == NULL ? one->advertised_host : reached_at(broker, one);
+        member->endpoints[member->endpoint_count++] = (struct coord_endpoint){ ot_str_of(one->name), ot_str_of(host),
+            one->advertised_port > 0 ? one->advertised_port : one->port, ot_str_of(one->security == NULL ? one->name : one->security) };
+    }
+    if (broker->peers != NULL && broker->peers->port > 0) {
+        member->endpoints[member->endpoint_count++] = (struct coord_endpoint){ ot_str_of(BROKER_PEER_LISTENER), ot_str_of(broker->peers->host), broker->peers->port,
+            ot_str_of(BROKER_PEER_LISTENER) };
+    }
+}
+
+static struct coord_request registration(struct broker *broker, enum coord_boot boot)
+{
+    const struct broker_member *member = &broker->member;
+    const char *rack = config_of(broker)->broker_rack;
+    return (struct coord_request){ .ask = COORD_ASK_REGISTER, .if_version = -1, .u.register_ = { .broker_id = broker->node_id, .boot_class = boot,
+        .incarnation_id = member->incarnation_id, .endpoints = member->endpoints, .endpoint_count = member->endpoint_count, .dir_ids = member->dirs,
+        .dir_count = member->dir_count, .rack = rack == NULL ? (struct ot_str){ .null = true } : ot_str_of(rack) } };
+}
+
+static bool gives_up(struct broker *broker) { return broker->setup.give_up != NULL && broker->setup.give_up(broker->setup.give_up_arg); }
+
+enum ot_err broker_member_register(struct broker *broker, const struct broker_identity *identity, enum coord_boot boot)
+{
+    struct coord_request request;
+    enum ot_err err;
+    gather(broker, identity);
+    ot_uuid_random(&broker->member.incarnation_id);
+    for (;;) {
+        request = registration(broker, boot);
+        err = ask_and_wait(broker, &request, broker->peers == NULL ? 0 : REGISTER_US);
+        /* a double that is gone is so only after its session */
+        const bool again = broker->peers != NULL && (err == OT_ERR_REQUEST_TIMED_OUT || err == OT_ERR_DUPLICATE_BROKER_REGISTRATION);
+        if (!again) {
+            break;
+        }
+        ot_log(OT_LOG_WARN, "broker", "waiting_for_coordinator", "node=%d peers_connected=%u error=%s text=\"%s\"", broker->node_id, broker_peers_up(broker->peers), ot_err_name(err),
+            request.text);
+        if (gives_up(broker)) {
+            return OT_ERR_CANCELLED;
+        }
+    }
+    if (err != OT_OK) {
+        ot_log(OT_LOG_ERROR, "broker", "registration_refused", "error=%s text=\"%s\"", ot_err_name(err), request.text);
+        return err;
+    }
+    atomic_store(&broker->broker_epoch, request.version);
+    broker->dir_missing = request.dir_missing;
+    if (request.dir_missing) {
+        ot_log(OT_LOG_ERROR, "broker", "log_dir_missing", "text=\"a log directory of the last start is offline or not in log.dirs: partitions without a folder stay offline\"");
+    }
+    if (broker->peers != NULL) {
+        ot_exec_post(broker->setup.coord_exec, &broker->member.begin_task);
+        return OT_OK;
+    }
+    struct coord_request beat = { .ask = COORD_ASK_HEARTBEAT, .if_version = -1, .u.heartbeat = { .broker_id = broker->node_id,
+        .broker_epoch = request.version, .applied_version = request.version } };
+    return ask_and_wait(broker, &beat, 0);
+}
+
+/* ---- heartbeats, on the coordinator's thread */
+
+static void beat(struct broker *broker);
+
+static void beat_at(struct broker *broker, int64_t after_us)
+{
+    struct ot_timer *timer = &broker->member.timer;
+    const int64_t at_us = now_of(broker) + after_us;
+    if (broker->member.ended) {
+        return;
+    }
+    if (timer->heap_index == 0 || timer->deadline_us > at_us) {
+        ot_exec_timer_set(broker->setup.coord_exec, timer, at_us);
+    }
+}
+
+static void note_answer(struct broker *broker, bool may_stop)
+{
+    struct broker_member *member = &broker->member;
+    pthread_mutex_lock(&member->mutex);
+    member->answered_us = now_of(broker);
+    member->may_stop |= may_stop;
+    pthread_cond_signal(&member->changed);
+    pthread_mutex_unlock(&member->mutex);
+}
+
+static void registered(struct broker *broker, const struct coord_request *request)
+{
+    broker->member.registering = request->error != OT_OK;
+    if (request->error == OT_OK) {
+        atomic_store(&broker->broker_epoch, request->version);
+        ot_log(OT_LOG_WARN, "broker", "registered_again", "node=%d broker_epoch=%lld", broker->node_id, (long long)request->version);
+    } else {
+        ot_log(OT_LOG_WARN, "broker", "registration_refused", "error=%s text=\"%s\"", ot_err_name(request->error), request->text);
+    }
+}
+
+static void beaten(struct broker *broker, const struct coord_request *request)
+{
+    struct broker_member *member = &broker->member;
+    if (request->error == OT_ERR_STALE_BROKER_EPOCH || request->error == OT_ERR_BROKER_ID_NOT_REGISTERED) {
+        member->registering = true;            /* somebody took the place of this broker, or it was forgotten */
+        ot_uuid_random(&member->incarnation_id);
+    }
+    if (request->error != OT_OK) {
+        return;
+    }
+    if (strcmp(config_of(broker)->ottla_leader_lease, "strict") == 0) {
+        const int64_t session_us = (int64_t)config_of(broker)->broker_session_timeout_ms * 1000;
+        atomic_store(&broker->core.lease_end_us, member->sent_us + session_us / 100 * LEASE_PERCENT);
+    }
+    note_answer(broker, request->may_stop);
+}
+
+static void answered(struct broker_ask *ask)
+{
+    struct broker *broker = OT_CONTAINER(ask, struct broker, member.ask);
+    struct broker_member *member = &broker->member;
+    member->asking = false;
+    if (ask->request.error == OT_ERR_CLOSED) {
+        return;                                /* this server is stopping */
+    }
+    const bool registration_ = ask->request.ask == COORD_ASK_REGISTER;
+    if (registration_) {
+        registered(broker, &ask->request);
+    } else {
+        beaten(broker, &ask->request);
+    }
+    const bool soon = ask->request.error != OT_OK || registration_ || member->leaving || member->registering || (member->serving && ask->request.fenced);
+    beat_at(broker, soon ? SOON_US : (int64_t)config_of(broker)->broker_heartbeat_interval_ms * 1000);
+}
+
+static void beat(struct broker *broker)
+{
+    struct broker_member *member = &broker->member;
+    if (member->asking || !member->begun) {
+        return;                                /* the answer sets the next */
+    }
+    member->asking = true;
+    member->sent_us = now_of(broker);
+    member->ask.answered = answered;
+    member->ask.timeout_us = (int64_t)config_of(broker)->broker_heartbeat_interval_ms * 1000;
+    member->ask.request = member->registering ? registration(broker, COORD_BOOT_PROCESS_CRASH)
+        : (struct coord_request){ .ask = COORD_ASK_HEARTBEAT, .if_version = -1, .u.heartbeat = { .broker_id = broker->node_id,
+            .broker_epoch = atomic_load(&broker->broker_epoch), .applied_version = broker_coordinator_value(broker->coordinator)->stamp.version,
+            .want_fence = !member->serving, .want_shutdown = member->leaving } };
+    broker_coordinator_ask(broker->coordinator, &member->ask);
+}
+
+static void timer_fired(struct ot_timer *timer) { beat(OT_CONTAINER(timer, struct broker, member.timer)); }
+
+static void begin_run(struct ot_task *task)
+{
+    struct broker *broker = OT_CONTAINER(task, struct broker, member.begin_task);
+    broker->member.begun = true;
+    beat_at(broker, 0);
+}
+
+static void serve_run(struct ot_task *task)
+{
+    struct broker *broker = OT_CONTAINER(task, struct broker, member.serve_task);
+    broker->member.serving = true;
+    beat_at(broker, 0);
+}
+
+void broker_member_applied(struct broker *broker, struct ot_blob delta)
+{
+    struct ot_reader in = ot_reader_over(delta.data, delta.bytes);
+    struct coord_delta_row row;
+    while (broker->member.begun && coord_delta_next(&in, &row)) {
+        if (row.key.bytes > 0 && row.key.data[0] == COORD_TABLE_BROKER) {
+            beat_at(broker, AFTER_CHANGE_US);
+            return;
+        }
+    }
+}
+
+void broker_member_serve(struct broker *broker)
+{
+    if (broker->peers != NULL) {
+        ot_exec_post(broker->setup.coord_exec, &broker->member.serve_task);
+    }
+}
+
+/* ---- going */
+
+static void leave_run(struct ot_task *task)
+{
+    struct broker *broker = OT_CONTAINER(task, struct broker, member.leave_task);
+    broker->member.leaving = true;
+    beat_at(broker, 0);
+}
+
+void broker_member_leave(struct broker *broker)
+{
+    struct broker_member *member = &broker->member;
+    if (broker->peers == NULL) {
+        return;
+    }
+    const int64_t began_us = now_of(broker), end_us = began_us + config_of(broker)->ottla_shutdown_handover_timeout_ms * 1000;
+    member->answered_us = began_us;
+    ot_exec_post(broker->setup.coord_exec, &member->leave_task);
+    pthread_mutex_lock(&member->mutex);
+    while (!member->may_stop && now_of(broker) < end_us && now_of(broker) < member->answered_us + LEAVE_SILENCE_US) {
+        broker_wait_a_little(broker, &member->mutex, &member->changed);
+    }
+    const bool may_stop = member->may_stop;
+    pthread_mutex_unlock(&member->mutex);
+    ot_log(may_stop ? OT_LOG_INFO : OT_LOG_WARN, "broker", "handed_over", "node=%d complete=%s ms=%lld", broker->node_id, may_stop ? "yes" : "no",
+        (long long)((now_of(broker) - began_us) / 1000));
+}
+
+void broker_member_end(void *arg)
+{
+    struct broker *broker = arg;
+    broker->member.begun = broker->member.serving = false;
+    broker->member.ended = true;
+    ot_exec_timer_cancel(broker->setup.coord_exec, &broker->member.timer);
+}
+
+void broker_member_init(struct broker *broker)
+{
+    struct broker_member *member = &broker->member;
+    pthread_mutex_init(&member->mutex, NULL);
+    pthread_cond_init(&member->changed, NULL);
+    member->timer.fired = timer_fired;
+    member->begin_task.run = begin_run;
+    member->serve_task.run = serve_run;
+    member->leave_task.run = leave_run;
+}
+
+void broker_member_free(struct broker *broker)
+{
+    pthread_mutex_destroy(&broker->member.mutex);
+    pthread_cond_destroy(&broker->member.changed);
+}

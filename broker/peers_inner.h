@@ -1,0 +1,49 @@
+/* Private to broker/: what peers.c, peer_hello.c and the coordinator's driver share. */
+#ifndef OT_BROKER_PEERS_INNER_H
+#define OT_BROKER_PEERS_INNER_H
+
+#include "broker/peers.h"
+#include "coordinator/coord.h"
+#include <pthread.h>
+
+enum broker_peer_kind { BROKER_PEER_MESSAGES, BROKER_PEER_ASKS, BROKER_PEER_CALLS, BROKER_PEER_KINDS };   /* a connection each: none waits behind the others */
+enum { BROKER_PEERS_MAX = 2048, BROKER_SECRET_BYTES_MAX = 4096 };
+
+struct broker_peer {
+    struct broker_peers *peers;
+    int32_t id;
+    char host[BROKER_PEER_HOST_BYTES]; int32_t port;           /* guarded by the mutex */
+    char row_host[BROKER_PEER_HOST_BYTES]; int32_t row_port;   /* as the cluster's rows said last */
+    struct ot_link *links[BROKER_PEER_KINDS];                  /* NULL: not needed yet */
+    bool lost;                                                 /* of the links' loop: its connection broke, and none was made since */
+    _Atomic bool dead;                                         /* and its machine says that nobody listens there any more */
+    _Atomic bool failing;                                      /* said so in the log */
+};
+struct broker_peers {
+    struct ot_links *links;
+    struct ot_pool *pool;
+    int32_t node_id, port;
+    char host[BROKER_PEER_HOST_BYTES];
+    uint8_t secret[BROKER_SECRET_BYTES_MAX]; uint32_t secret_bytes;
+    pthread_mutex_t mutex;
+    char cluster_id[64];                                       /* "": none yet */
+    struct broker_peer *all[BROKER_PEERS_MAX]; uint32_t count; /* ascending ids; never freed before the end */
+    bool stopped;
+    void (*gone)(void *arg, int32_t node_id); void *gone_arg;  /* on the links' loop: its process is known to have died */
+};
+
+OT_MUST_CHECK enum ot_err broker_peers_new(const struct broker_peer_setup *setup, int32_t node_id, struct broker_peers **out);
+void broker_peers_stop(struct broker_peers *peers);            /* every call is answered with CLOSED, new ones too. NULL is fine */
+void broker_peers_free(struct broker_peers *peers);            /* after stop; waits for the links. NULL is fine */
+/* From the list, or (hello) from the peer itself. */
+void broker_peers_address(struct broker_peers *peers, int32_t id, struct ot_str host, int32_t port, bool hello);
+void broker_peers_rows(struct broker_peers *peers, const struct coord_value *value);   /* addresses of voters and brokers */
+void broker_peers_cluster(struct broker_peers *peers, struct ot_str cluster_id);
+void broker_peers_send(struct broker_peers *peers, int32_t id, enum broker_peer_kind kind, struct ot_link_call *call);
+void broker_peers_tell_dead(struct broker_peers *peers);       /* gone() again for all that are known to be, on the caller's thread */
+uint32_t broker_peers_up(struct broker_peers *peers);          /* peers with a connection for messages */
+
+/* peer_hello.c */
+enum ot_err broker_peer_greet(void *arg, void *memory, const uint8_t *answer, uint32_t answer_bytes, uint8_t *out, uint32_t cap_bytes, uint32_t *bytes_out);
+
+#endif

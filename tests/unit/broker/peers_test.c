@@ -1,0 +1,282 @@
+/* Two or three brokers' peers in one process: hello with and without a secret, calls, addresses; requests to the coordinator as bytes; the list of voters. */
+#include "testing.h"
+
+#include "base/net/address.h"
+#include "base/util.h"
+#include "base/wire/apis.h"
+#include "broker/peer_ask.h"
+#include "broker/room.h"
+#include "broker/voters.h"
+
+#include <string.h>
+
+/* ---- hello: both sides as functions */
+
+static struct broker_peers *peers_of(int32_t id, const char *secret, const char *cluster)
+{
+    static struct ot_pool *pool;
+    struct broker_peers *peers = NULL;
+    if (pool == NULL) pool = ot_pool_new("peers", 16 << 20, 0);
+    const struct broker_peer_setup setup = { .pool = pool, .host = "127.0.0.1", .port = 7000 + id, .secret = secret, .secret_bytes = (uint32_t)strlen(secret) };
+    assert_int_equal(broker_peers_new(&setup, id, &peers), OT_OK);
+    if (cluster[0] != 0) broker_peers_cluster(peers, ot_str_of(cluster));
+    return peers;
+}
+
+struct talk { struct broker_peers *client, *server; struct broker_peer peer; struct broker *broker; struct broker_hello hello; uint8_t memory[OT_LINK_GREET_BYTES]; int rounds; };
+
+/* Runs the greeting to its end; what the client makes of it. change: called on each request and answer before it is handed over. */
+static enum ot_err greet(struct talk *talk, void (*change)(struct ot_peer_hello_request *request, struct ot_peer_hello_response *response))
+{
+    const struct ot_api *api = ot_api_find(OT_API_PEER_HELLO);
+    uint8_t said[2048], heard[2048];
+    uint32_t said_bytes = 0, heard_bytes = 0;
+    for (talk->rounds = 0; talk->rounds < 4; talk->rounds++) {
+        enum ot_err err = broker_peer_greet(&talk->peer, talk->memory, talk->rounds == 0 ? NULL : heard, heard_bytes, said, sizeof said, &said_bytes);
+        if (err != OT_OK || said_bytes == 0) return err;
+        struct ot_wire_request_header header;
+        struct ot_peer_hello_request request;
+        struct ot_peer_hello_response response;
+        struct ot_arena arena;
+        ot_arena_init(&arena, 65536);
+        struct ot_reader in = ot_reader_over(said, said_bytes);
+        assert_int_equal(ot_wire_request_header_decode(&in, &arena, &header, NULL), OT_OK);
+        assert_int_equal(ot_wire_decode_all(api->request, 0, &in, &arena, &request, NULL), OT_OK);
+        if (change != NULL) change(&request, NULL);
+        enum ot_err refused = broker_peer_hello(talk->broker, &talk->hello, &request, &response);
+        assert_int_equal(refused != OT_OK, response.error_code != 0);
+        if (change != NULL) change(NULL, &response);
+        struct ot_writer out = ot_writer_over(heard, sizeof heard);
+        assert_int_equal(ot_wire_response_header_encode(api, 0, 1, &out), OT_OK);
+        assert_int_equal(ot_wire_encode(api->response, 0, &response, &out, NULL), OT_OK);
+        heard_bytes = (uint32_t)(out.at - heard);
+        ot_arena_free(&arena);
+    }
+    fail_msg("a greeting without end");
+    return OT_OK;
+}
+
+static enum ot_err meet(const char *secret_of_client, const char *secret_of_server, const char *cluster_of_client, const char *cluster_of_server, int32_t expected,
+    bool *done_out, void (*change)(struct ot_peer_hello_request *, struct ot_peer_hello_response *))
+{
+    struct talk *talk = calloc(1, sizeof *talk);
+    talk->broker = calloc(1, sizeof *talk->broker);
+    talk->client = peers_of(1, secret_of_client, cluster_of_client);
+    talk->server = talk->broker->peers = peers_of(2, secret_of_server, cluster_of_server);
+    talk->peer = (struct broker_peer){ .peers = talk->client, .id = expected, .host = "127.0.0.1", .port = 7002 };
+    enum ot_err err = greet(talk, change);
+    *done_out = talk->hello.done;
+    if (talk->hello.done) {
+        assert_int_equal(talk->hello.node_id, 1);
+        char host[BROKER_PEER_HOST_BYTES];
+        struct ot_link_setup setup;
+        assert_int_equal(broker_peer_link(talk->broker, 1, host, &setup), OT_OK);      /* it said where it is */
+        assert_int_equal(setup.port, 7001);
+    }
+    broker_peers_free(talk->client);
+    broker_peers_free(talk->server);
+    free(talk->broker);
+    free(talk);
+    return err;
+}
+
+static const char secret[] = "correct horse battery staple";
+
+static void brokers_that_know_the_same_secret_meet(void **state)
+{
+    (void)state;
+    bool done;
+    assert_int_equal(meet(secret, secret, "c", "c", 2, &done, NULL), OT_OK);
+    assert_true(done);
+    assert_int_equal(meet("", "", "", "c", 2, &done, NULL), OT_OK);        /* no secret; one that is blank yet */
+    assert_true(done);
+}
+
+static void brokers_that_do_not_are_refused_by_both_sides(void **state)
+{
+    (void)state;
+    bool done;
+    const char *const pairs[][2] = { { secret, "another secret, as long" }, { secret, "" }, { "", secret } };
+    for (size_t i = 0; i < OT_ARRAY_COUNT(pairs); i++) {
+        assert_int_not_equal(meet(pairs[i][0], pairs[i][1], "c", "c", 2, &done, NULL), OT_OK);
+        assert_false(done && pairs[i][1][0] != 0);
+    }
+}
+
+static void strangers_and_doubles_are_refused(void **state)
+{
+    (void)state;
+    bool done;
+    assert_int_not_equal(meet(secret, secret, "c", "d", 2, &done, NULL), OT_OK);       /* another cluster */
+    assert_false(done);
+    assert_int_not_equal(meet(secret, secret, "c", "c", 3, &done, NULL), OT_OK);       /* another broker at that address */
+    assert_false(done);
+}
+
+static uint8_t kept_proof[BROKER_PROOF_BYTES];
+static void keep_proof(struct ot_peer_hello_request *request, struct ot_peer_hello_response *response)
+{
+    (void)response;
+    if (request != NULL && request->proof.bytes == BROKER_PROOF_BYTES) memcpy(kept_proof, request->proof.data, BROKER_PROOF_BYTES);
+}
+static void replay_proof(struct ot_peer_hello_request *request, struct ot_peer_hello_response *response)
+{
+    (void)response;
+    if (request != NULL && request->proof.bytes > 0) request->proof = (struct ot_blob){ .data = kept_proof, .bytes = BROKER_PROOF_BYTES };
+}
+static void reflect(struct ot_peer_hello_request *request, struct ot_peer_hello_response *response)        /* the server's own proof as the client's */
+{
+    static uint8_t theirs[BROKER_PROOF_BYTES];
+    if (response != NULL && response->proof.bytes == BROKER_PROOF_BYTES) memcpy(theirs, response->proof.data, BROKER_PROOF_BYTES);
+    if (request != NULL && request->proof.bytes > 0) request->proof = (struct ot_blob){ .data = theirs, .bytes = BROKER_PROOF_BYTES };
+}
+static void lie_about_place(struct ot_peer_hello_request *request, struct ot_peer_hello_response *response)
+{
+    (void)response;
+    if (request != NULL) request->port = 9;
+}
+static void no_proof(struct ot_peer_hello_request *request, struct ot_peer_hello_response *response)
+{
+    (void)response;
+    if (request != NULL) request->proof = (struct ot_blob){ 0 };
+}
+
+static void old_reflected_and_changed_proofs_do_not_serve(void **state)
+{
+    (void)state;
+    bool done;
+    assert_int_equal(meet(secret, secret, "c", "c", 2, &done, keep_proof), OT_OK);
+    void (*const attacks[])(struct ot_peer_hello_request *, struct ot_peer_hello_response *) = { replay_proof, reflect, lie_about_place, no_proof };
+    for (size_t i = 0; i < OT_ARRAY_COUNT(attacks); i++) {
+        assert_int_not_equal(meet(secret, secret, "c", "c", 2, &done, attacks[i]), OT_OK);
+        assert_false(done);
+    }
+}
+
+/* ---- requests to the coordinator */
+
+static struct ot_arena arena;
+
+static struct coord_request back(const struct coord_request *request, int32_t sender, enum ot_err expected)
+{
+    struct ot_peer_ask_request wire, again;
+    struct coord_request out = { 0 };
+    uint8_t *bytes = ot_arena_alloc(&arena, 65536);
+    assert_int_equal(broker_peer_ask_write(request, &arena, &wire), OT_OK);
+    struct ot_writer writer = ot_writer_over(bytes, 65536);
+    assert_int_equal(ot_wire_encode(ot_api_find(OT_API_PEER_ASK)->request, 0, &wire, &writer, NULL), OT_OK);
+    struct ot_reader in = ot_reader_over(bytes, (size_t)(writer.at - bytes));
+    assert_int_equal(ot_wire_decode_all(ot_api_find(OT_API_PEER_ASK)->request, 0, &in, &arena, &again, NULL), OT_OK);
+    assert_int_equal(broker_peer_ask_read(&again, sender, &arena, &out), expected);
+    return out;
+}
+
+static void every_request_survives_the_way(void **state)
+{
+    (void)state;
+    ot_arena_init(&arena, 1 << 24);
+    const struct ot_uuid id = { { 1, 2, 3 } }, dirs[2] = { { { 4 } }, { { 5 } } };
+    const struct coord_endpoint endpoints[1] = { { ot_str_of("PLAINTEXT"), { .null = true }, 9092, ot_str_of("PLAINTEXT") } };
+    struct coord_request out = back(&(struct coord_request){ .ask = COORD_ASK_REGISTER, .if_version = -1, .u.register_ = { 7, id, dirs, 2, COORD_BOOT_PROCESS_CRASH, endpoints, 1,
+        ot_str_of("r1") } }, 7, OT_OK);
+    assert_int_equal(out.u.register_.dir_count, 2);
+    assert_int_equal(out.u.register_.dir_ids[1].bytes[0], 5);
+    assert_true(out.u.register_.endpoints[0].host.null);
+    assert_true(ot_str_equal(out.u.register_.rack, ot_str_of("r1")));
+    out = back(&(struct coord_request){ .ask = COORD_ASK_HEARTBEAT, .if_version = -1, .u.heartbeat = { 7, 11, 12, true, false } }, 7, OT_OK);
+    assert_true(out.u.heartbeat.want_fence && !out.u.heartbeat.want_shutdown && out.u.heartbeat.applied_version == 12);
+    const int32_t brokers[2] = { 3, 1 };
+    const struct coord_assignment assignment = { 0, brokers, 2 };
+    const struct coord_config_change config = { ot_str_of("cleanup.policy"), ot_str_of("compact") };
+    out = back(&(struct coord_request){ .ask = COORD_ASK_CREATE_TOPIC, .validate_only = true, .if_version = -1, .u.topic = { .name = ot_str_of("t"), .partition_count = 1,
+        .replication_factor = -1, .assignments = &assignment, .assignment_count = 1, .configs = &config, .config_count = 1, .internal = true, .created_ms = 5 } }, 7, OT_OK);
+    assert_true(out.validate_only && out.u.topic.internal && out.u.topic.assignments[0].brokers[1] == 1 && out.u.topic.created_ms == 5);
+    assert_true(ot_str_equal(out.u.topic.configs[0].value, ot_str_of("compact")));
+    out = back(&(struct coord_request){ .ask = COORD_ASK_CONFIGS, .if_version = 9, .u.configs = { .scope = { .kind = COORD_SCOPE_GROUP, .name = ot_str_of("g") },
+        .topic = { .null = true }, .changes = &(struct coord_config_change){ ot_str_of("k"), { .null = true } }, .change_count = 1 } }, 7, OT_OK);
+    assert_true(out.if_version == 9 && out.u.configs.scope.kind == COORD_SCOPE_GROUP && out.u.configs.changes[0].value.null && out.u.configs.topic.null);
+    struct coord_member members[2] = { { 1, 4 }, { 2, 5 } };
+    struct coord_alter item = { .topic_id = id, .partition = 3, .leader_epoch = 4, .partition_epoch = 5, .members = members, .member_count = 2, .recovering = true };
+    struct coord_request alter = { .ask = COORD_ASK_ALTER, .if_version = -1, .u.alter = { 7, 1, 2, 3, &item, 1 } };
+    out = back(&alter, 7, OT_OK);
+    assert_true(out.u.alter.count == 1 && out.u.alter.items[0].members[1].broker_epoch == 5 && out.u.alter.items[0].recovering && out.u.alter.sequence == 3);
+    out = back(&(struct coord_request){ .ask = COORD_ASK_REASSIGN, .if_version = -1, .u.reassign = { id, 1, NULL, 0 } }, 7, OT_OK);
+    assert_null(out.u.reassign.target);
+    out = back(&(struct coord_request){ .ask = COORD_ASK_REASSIGN, .if_version = -1, .u.reassign = { id, 1, brokers, 2 } }, 7, OT_OK);
+    assert_true(out.u.reassign.count == 2 && out.u.reassign.target[0] == 3);
+    out = back(&(struct coord_request){ .ask = COORD_ASK_VOTERS, .if_version = -1, .u.voters = { .add = true, .id = 4, .dir_id = id, .host = ot_str_of("h"), .port = 1 } }, 7, OT_OK);
+    assert_true(out.u.voters.add && !out.u.voters.remove && out.u.voters.dir_id.bytes[2] == 3);
+    const enum coord_ask plain[] = { COORD_ASK_READ, COORD_ASK_ELECT, COORD_ASK_FENCE, COORD_ASK_UNREGISTER, COORD_ASK_DELETE_TOPIC, COORD_ASK_CREATE_PARTITIONS };
+    for (size_t i = 0; i < OT_ARRAY_COUNT(plain); i++) assert_int_equal(back(&(struct coord_request){ .ask = plain[i], .if_version = -1 }, 7, OT_OK).ask, plain[i]);
+    ot_arena_free(&arena);
+}
+
+static void nobody_speaks_for_another_broker_and_nothing_is_missing(void **state)
+{
+    (void)state;
+    ot_arena_init(&arena, 1 << 24);
+    back(&(struct coord_request){ .ask = COORD_ASK_REGISTER, .u.register_ = { .broker_id = 7 } }, 8, OT_ERR_MALFORMED);
+    back(&(struct coord_request){ .ask = COORD_ASK_HEARTBEAT, .u.heartbeat = { .broker_id = 7 } }, 8, OT_ERR_MALFORMED);
+    back(&(struct coord_request){ .ask = COORD_ASK_ALTER, .u.alter = { .broker_id = 7 } }, 8, OT_ERR_MALFORMED);
+    back(&(struct coord_request){ .ask = COORD_ASK_DURABLE, .u.durable = { .broker_id = 7 } }, 8, OT_ERR_MALFORMED);
+    back(&(struct coord_request){ .ask = COORD_ASK_CREATE_TOPIC, .u.topic = { .name = { .null = true } } }, 8, OT_ERR_MALFORMED);
+    for (int ask = -128; ask < 128; ask++) {
+        struct ot_peer_ask_request empty;
+        struct coord_request out;
+        ot_peer_ask_request_defaults(&empty);
+        empty.ask = (int8_t)ask;
+        assert_int_equal(broker_peer_ask_read(&empty, 1, &arena, &out), ask == COORD_ASK_READ ? OT_OK : OT_ERR_MALFORMED);
+    }
+    ot_arena_free(&arena);
+}
+
+static void answers_come_back_by_name(void **state)
+{
+    (void)state;
+    ot_arena_init(&arena, 1 << 20);
+    struct coord_alter items[2] = { { .error = OT_ERR_INELIGIBLE_REPLICA }, { .error = OT_OK, .leader_epoch = 3, .partition_epoch = 4 } }, asked[2] = { { .partition = 0 } };
+    struct coord_request done = { .ask = COORD_ASK_ALTER, .error = OT_OK, .version = 77, .may_stop = true, .u.alter = { .items = items, .count = 2 } };
+    struct coord_request mine = { .ask = COORD_ASK_ALTER, .u.alter = { .items = asked, .count = 2 } };
+    struct ot_peer_ask_response wire;
+    assert_int_equal(broker_peer_answer_write(&done, &arena, &wire), OT_OK);
+    assert_int_equal(broker_peer_answer_read(&wire, &mine), OT_OK);
+    assert_true(mine.version == 77 && mine.may_stop && asked[0].error == OT_ERR_INELIGIBLE_REPLICA && asked[1].error == OT_OK && asked[1].partition_epoch == 4);
+    wire.items.count = 1;
+    assert_int_equal(broker_peer_answer_read(&wire, &mine), OT_ERR_MALFORMED);
+    struct coord_request refused = { .ask = COORD_ASK_READ, .error = OT_ERR_MISMATCH, .text = "words" }, asked_too = { .ask = COORD_ASK_READ };
+    assert_int_equal(broker_peer_answer_write(&refused, &arena, &wire), OT_OK);
+    assert_int_equal(broker_peer_answer_read(&wire, &asked_too), OT_OK);
+    assert_int_equal(asked_too.error, OT_ERR_MISMATCH);
+    assert_string_equal(asked_too.text, "words");
+    wire.error = ot_str_of("OF_A_LATER_VERSION");
+    assert_int_equal(broker_peer_answer_read(&wire, &asked_too), OT_OK);
+    assert_int_equal(asked_too.error, OT_ERR_UNKNOWN_SERVER_ERROR);
+    ot_arena_free(&arena);
+}
+
+/* ---- the list */
+
+static void voters_are_read_as_they_are_written(void **state)
+{
+    (void)state;
+    struct coord_listed_voter voters[COORD_VOTERS_MAX];
+    char hosts[COORD_VOTERS_MAX][BROKER_VOTER_HOST_BYTES], why[200];
+    assert_int_equal(broker_voters_parse("1@a:9093, 2@[::1]:9094 ,30@10.0.0.1:1", voters, hosts, why, sizeof why), 3);
+    assert_true(voters[2].id == 30 && voters[1].port == 9094 && ot_str_equal(voters[1].host, ot_str_of("::1")) && ot_str_equal(voters[0].host, ot_str_of("a")));
+    assert_int_equal(broker_voters_parse(NULL, voters, hosts, why, sizeof why), 0);
+    assert_int_equal(broker_voters_parse("", voters, hosts, why, sizeof why), 0);
+    const char *const bad[] = { "a:9093", "1@", "1@a", "1@:9093", "1@a:0", "@a:1", "x@a:1", "1@a:1,1@b:1", "99999999999@a:1", "1@a:1 2@b:1",
+        "1@a:1,2@a:1,3@a:1,4@a:1,5@a:1,6@a:1,7@a:1,8@a:1,9@a:1,10@a:1" };
+    for (size_t i = 0; i < OT_ARRAY_COUNT(bad); i++) assert_int_equal(broker_voters_parse(bad[i], voters, hosts, why, sizeof why), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(brokers_that_know_the_same_secret_meet), cmocka_unit_test(brokers_that_do_not_are_refused_by_both_sides),
+        cmocka_unit_test(strangers_and_doubles_are_refused), cmocka_unit_test(old_reflected_and_changed_proofs_do_not_serve),
+        cmocka_unit_test(every_request_survives_the_way), cmocka_unit_test(nobody_speaks_for_another_broker_and_nothing_is_missing),
+        cmocka_unit_test(answers_come_back_by_name), cmocka_unit_test(voters_are_read_as_they_are_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,120 @@
+/* The listener for other brokers: hello first, then their own requests and Kafka's; and that clients' listeners know nothing of those. */
+#include "client.h"
+
+#include "base/wire/api_versions_request.h"
+#include "base/wire/api_versions_response.h"
+#include "base/wire/metadata_request.h"
+#include "base/wire/metadata_response.h"
+#include "base/wire/peer_ask_request.h"
+#include "base/wire/peer_ask_response.h"
+#include "base/wire/peer_hello_request.h"
+#include "base/wire/peer_hello_response.h"
+#include "base/wire/peer_message_request.h"
+#include "base/wire/peer_message_response.h"
+
+static void start(bool peer)
+{
+    fake_init();
+    door.peer = peer;
+    door_start_with(NULL, 0);
+    fake_peers = (struct fake_peers){ 0 };
+}
+
+static void hello(int fd, const char *proof, struct ot_peer_hello_response *response)
+{
+    struct ot_peer_hello_request request;
+    ot_peer_hello_request_defaults(&request);
+    request.node_id = 3;
+    request.host = ot_str_of("127.0.0.1");
+    request.proof = (struct ot_blob){ .data = (const uint8_t *)proof, .bytes = (uint32_t)strlen(proof) };
+    exchange(fd, OT_API_PEER_HELLO, 0, &request, response);
+}
+
+static void a_peer_that_said_hello_is_heard(void **state)
+{
+    (void)state;
+    start(true);
+    const int fd = client();
+    struct ot_peer_hello_response said;
+    hello(fd, "friend", &said);
+    assert_int_equal(said.error_code, 0);
+    struct ot_peer_message_request message;
+    struct ot_peer_message_response taken;
+    ot_peer_message_request_defaults(&message);
+    message.message = (struct ot_blob){ .data = (const uint8_t *)"12345", .bytes = 5 };
+    exchange(fd, OT_API_PEER_MESSAGE, 0, &message, &taken);
+    assert_int_equal(taken.error_code, 0);
+    assert_int_equal(fake_peers.from, 3);
+    assert_int_equal(fake_peers.bytes, 5);
+    struct ot_peer_ask_request asked;
+    struct ot_peer_ask_response answer;
+    ot_peer_ask_request_defaults(&asked);
+    asked.ask = 9;
+    exchange(fd, OT_API_PEER_ASK, 0, &asked, &answer);
+    assert_str(answer.error, "NOT_CONTROLLER");
+    assert_int_equal(answer.leader, 7);
+    assert_int_equal(fake_peers.ask, 9);
+    struct ot_metadata_request metadata;       /* what Kafka has is served too */
+    struct ot_metadata_response cluster;
+    ot_metadata_request_defaults(&metadata);
+    exchange(fd, OT_API_METADATA, 12, &metadata, &cluster);
+    assert_true(cluster.brokers.count > 0);
+    close(fd);
+    door_stop();
+}
+
+static void who_said_nothing_is_not(void **state)
+{
+    (void)state;
+    start(true);
+    const int16_t keys[] = { OT_API_PEER_MESSAGE, OT_API_PEER_ASK, OT_API_METADATA, OT_API_FETCH, OT_API_CREATE_TOPICS };
+    for (size_t i = 0; i < OT_ARRAY_COUNT(keys); i++) {
+        const int fd = client();
+        ask_bytes(fd, keys[i], ot_api_find(keys[i])->version_max, "", 0);
+        hear_end(fd);
+        close(fd);
+    }
+    assert_int_equal(fake_peers.from, 0);
+    const int fd = client();                   /* and a hello that is refused is an answer and the end */
+    struct ot_peer_hello_response said;
+    hello(fd, "stranger", &said);
+    assert_int_equal(said.error_code, ot_err_kafka(OT_ERR_CLUSTER_AUTHORIZATION_FAILED));
+    hear_end(fd);
+    close(fd);
+    door_stop();
+}
+
+static bool lists(const struct ot_api_versions_response *response, int16_t key)
+{
+    for (int32_t i = 0; i < response->api_keys.count; i++) {
+        if (response->api_keys.items[i].api_key == key) return true;
+    }
+    return false;
+}
+
+static void a_listener_for_clients_knows_nothing_of_peers(void **state)
+{
+    (void)state;
+    struct ot_api_versions_request request;
+    struct ot_api_versions_response response;
+    ot_api_versions_request_defaults(&request);
+    request.client_software_name = request.client_software_version = ot_str_of("x");
+    for (int peer = 0; peer < 2; peer++) {
+        start(peer == 1);
+        const int fd = client();
+        exchange(fd, OT_API_API_VERSIONS, 3, &request, &response);
+        assert_true(lists(&response, OT_API_FETCH));
+        assert_int_equal(lists(&response, OT_API_PEER_HELLO), peer);
+        close(fd);
+        const int16_t keys[] = { OT_API_PEER_HELLO, OT_API_PEER_MESSAGE, OT_API_PEER_ASK };
+        for (size_t i = 0; peer == 0 && i < OT_ARRAY_COUNT(keys); i++) {
+            const int other = client();
+            ask_bytes(other, keys[i], 0, "", 0);
+            hear_end(other);
+            close(other);
+        }
+        door_stop();
+    }
+}
+
+TEST_MAIN(cmocka_unit_test(a_peer_that_said_hello_is_heard), cmocka_unit_test(who_said_nothing_is_not), cmocka_unit_test(a_listener_for_clients_knows_nothing_of_peers))
