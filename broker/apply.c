@@ -89,7 +89,11 @@ static void apply_partition(struct applying *a, const struct ot_uuid *topic_id, 
 {
     int32_t isr[COORD_REPLICAS_MAX];
     struct replica_broker brokers[COORD_REPLICAS_MAX];
-    if (coord_replica_bit(row, a->broker->node_id) == 0 || !load_topic(a, topic_id)) {
+    if (coord_replica_bit(row, a->broker->node_id) == 0) {
+        broker_partition_remove(a->broker, topic_id, index);
+        return;
+    }
+    if (!load_topic(a, topic_id)) {
         return;
     }
     brokers_of(a, row, brokers);
@@ -147,6 +151,48 @@ void broker_apply_configs(struct broker *broker, const struct coord_value *value
     ot_arena_free(&a.arena);
 }
 
+/* Committed offsets of a topic go with it, whoever held its partitions. Its name is in the row that remembers it. */
+static void forget_offsets(struct applying *a, const struct ot_uuid *topic_id)
+{
+    struct coord_deleted_topic row;
+    for (enum ot_err err = coord_deleted_next(a->value, NULL, &row); err == OT_OK; err = coord_deleted_next(a->value, &row, &row)) {
+        if (ot_uuid_equal(&row.id, topic_id)) {
+            broker_groups_topic_gone(a->broker, row.name, topic_id);
+            return;
+        }
+    }
+}
+
+/* What is here and not in the value went while we did not look. */
+static void remove_gone(struct applying *a)
+{
+    struct broker_core *core = broker_core_of(a->broker);
+    uint32_t count = 0;
+    struct broker_partition **list = broker_partitions_copy(core, &count);
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
+        struct ot_coord_topic_row topic;
+        struct coord_partition row;
+        const struct ot_uuid *id = &list[i]->topic->id;
+        if (coord_topic_get(a->value, id, &topic) == OT_ERR_NOT_FOUND) {
+            forget_offsets(a, id);
+            broker_topic_remove(a->broker, id);
+        } else if (coord_partition_get(a->value, id, list[i]->index, &row) == OT_ERR_NOT_FOUND) {
+            broker_partition_remove(a->broker, id, list[i]->index);
+        }
+        broker_partition_put(list[i]);
+    }
+    free(list);
+}
+
+bool broker_apply_exists(struct broker_core *core, struct ot_str topic, const struct ot_uuid *topic_id, int32_t partition)
+{
+    struct broker_view_topic row;
+    const struct broker_view *view = broker_view_take(broker_of_core(core));
+    const bool known = topic.null ? broker_view_topic_by_id(view, topic_id, &row) : broker_view_topic(view, topic, &row);
+    broker_view_give(view);
+    return known && partition < row.partition_count;
+}
+
 void broker_apply_all(struct broker *broker, const struct coord_value *value, struct broker_batch *batch)
 {
     struct applying a;
@@ -160,6 +206,8 @@ void broker_apply_all(struct broker *broker, const struct coord_value *value, st
     while (coord_partitions_next(&cursor, &id, &index, &row) == OT_OK) {
         apply_partition(&a, &id, index, &row);
     }
+    remove_gone(&a);
+    broker_partitions_brokers(broker, brokers_of, &a);
     ot_arena_free(&a.arena);
 }
 
@@ -180,16 +228,6 @@ static bool delta_configs(struct applying *a, struct ot_blob delta)
     return defaults;
 }
 
-/* Committed offsets of a topic go with it. Its name is known as long as it is in the registry. */
-static void forget_offsets(struct broker *broker, const struct ot_uuid *topic_id)
-{
-    struct broker_partition *partition = NULL;
-    for (int32_t i = 0, count = 0; partition == NULL && broker_topic_known(broker, (struct ot_str){ .null = true }, topic_id, &count) && i < count; i++)
-        partition = broker_partition_find_id(broker, topic_id, i);
-    if (partition != NULL) broker_groups_topic_gone(broker, ot_str_of(partition->topic->name), topic_id);
-    broker_partition_put(partition);
-}
-
 static void delta_topics(struct applying *a, struct ot_blob delta, bool configs_too)
 {
     struct ot_reader in = ot_reader_over(delta.data, delta.bytes);
@@ -204,7 +242,7 @@ static void delta_topics(struct applying *a, struct ot_blob delta, bool configs_
         }
         brokers_changed |= key.table == COORD_TABLE_BROKER;
         if (key.table == COORD_TABLE_TOPIC && row.removed) {
-            forget_offsets(a->broker, &key.topic_id);
+            forget_offsets(a, &key.topic_id);
             broker_topic_remove(a->broker, &key.topic_id);
         } else if (key.table == COORD_TABLE_PARTITION && !row.removed
             && coord_partition_get(a->value, &key.topic_id, key.index, &partition) == OT_OK) {

@@ -256,6 +256,7 @@ static enum ot_err open_partitions(struct broker *broker)
     if (err != OT_OK) {
         return err;
     }
+    broker->core.partition_exists = broker_apply_exists;
     broker->core.internal_changed = broker_shards_partition_changed;
     broker->core.marker_committed = broker_shards_marker;
     broker->core.ticked = broker_groups_ticked;

@@ -48,6 +48,8 @@ struct broker_core {
     /* for the state machines on internal topics (shard.h), no lock held; NULL: nobody asks. A partition of one opened, changed its role or went; a marker was committed */
     void (*internal_changed)(struct broker_core *core, const char *topic, int32_t partition);
     void (*ticked)(struct broker_core *core, int64_t now_us);  /* each tick of the housekeeper; NULL: nobody wants it */
+    /* no lock held; NULL: what is not here is not anywhere. Does the cluster have this partition (index below 0: this topic)? By name, or by id when that is null */
+    bool (*partition_exists)(struct broker_core *core, struct ot_str topic, const struct ot_uuid *topic_id, int32_t partition);
     void (*marker_committed)(struct broker_core *core, const char *topic, int32_t partition, int64_t offset, const struct eng_marker *marker, int64_t producer_id,
         int16_t producer_epoch);
 
@@ -214,6 +216,8 @@ struct broker_partition **broker_partitions_copy(struct broker_core *core, uint3
 bool broker_keeper_enter(struct broker_partition *partition);
 void broker_keeper_leave(struct broker_partition *partition);
 /* registry.c, no mutex */
+/* What a client is told of a partition that is not hosted here: NOT_LEADER_OR_FOLLOWER when another broker has it, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION. */
+enum ot_err broker_partition_missing(struct broker *broker, struct ot_str topic, const struct ot_uuid *topic_id, int32_t partition);
 OT_MUST_CHECK enum ot_err broker_registry_add(struct broker_core *core, const struct broker_partition_row *row, const struct broker_topic_config *config,
     struct broker_partition **out, bool *is_new_out);
 void broker_topic_put(struct broker_topic *topic);

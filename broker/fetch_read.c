@@ -32,8 +32,8 @@ static bool admit(const struct broker_fetch *fetch, struct broker_fetch_node *no
 {
     struct broker_partition *partition = node->partition;
     if (partition == NULL) {
-        bool unknown_id = node->by_id && !broker_topic_known(fetch->broker, node->topic, &node->topic_id, NULL);
-        row_error(row, unknown_id ? OT_ERR_UNKNOWN_TOPIC_ID : OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+        const struct ot_str by_id = { .null = true };
+        row_error(row, broker_partition_missing(fetch->broker, node->by_id ? by_id : node->topic, &node->topic_id, node->index));
         return false;
     }
     enum ot_err error = OT_OK;

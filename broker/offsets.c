@@ -8,7 +8,7 @@ static enum ot_err owner_of(struct broker_offsets *offsets, struct broker_offset
     struct broker_partition *owner = by_id ? broker_partition_find_id(broker, &part->topic_id, part->partition)
                                            : broker_partition_find(broker, part->topic, part->partition);
     *out = owner;
-    if (owner == NULL) return by_id && !broker_topic_known(broker, part->topic, &part->topic_id, NULL) ? OT_ERR_UNKNOWN_TOPIC_ID : OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+    if (owner == NULL) return broker_partition_missing(broker, part->topic, &part->topic_id, part->partition);
     enum ot_err err = OT_OK;
     pthread_mutex_lock(&owner->mutex);
     int stage = atomic_load(&owner->stage);

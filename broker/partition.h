@@ -50,6 +50,8 @@ void broker_partitions_brokers(struct broker *broker, void (*brokers_of)(void *a
 void broker_partition_configure(struct broker *broker, const struct ot_uuid *topic_id, const struct broker_topic_config *config);    /* all of a topic */
 /* Stop serving, answer all waiters UNKNOWN_TOPIC_OR_PARTITION, delete the files in the background. */
 void broker_topic_remove(struct broker *broker, const struct ot_uuid *topic_id);
+/* The same for one partition that lies elsewhere from now on: waiters are told NOT_LEADER_OR_FOLLOWER. One that is not here: nothing. */
+void broker_partition_remove(struct broker *broker, const struct ot_uuid *topic_id, int32_t partition);
 
 /* ---- views, any thread ---- */
 struct broker_partition_state {

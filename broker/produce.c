@@ -141,8 +141,10 @@ static struct broker_partition *owner_of(struct broker *broker, struct broker_pr
     bool by_id = part->topic.null;
     struct broker_partition *owner = by_id ? broker_partition_find_id(broker, &part->topic_id, part->partition)
                                            : broker_partition_find(broker, part->topic, part->partition);
-    if (owner == NULL && by_id && !broker_topic_known(broker, part->topic, &part->topic_id, NULL)) refuse(part, OT_ERR_UNKNOWN_TOPIC_ID, "no topic has this id");
-    else if (owner == NULL) refuse(part, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, "no such topic or partition here");
+    if (owner != NULL) return owner;
+    const enum ot_err missing = broker_partition_missing(broker, part->topic, &part->topic_id, part->partition);
+    refuse(part, missing, missing == OT_ERR_UNKNOWN_TOPIC_ID ? "no topic has this id" : missing == OT_ERR_NOT_LEADER_OR_FOLLOWER ? "another broker leads this partition"
+        : "no such topic or partition here");
     return owner;
 }
 

@@ -44,6 +44,15 @@ bool broker_topic_known(struct broker *broker, struct ot_str name, const struct 
     return known;
 }
 
+enum ot_err broker_partition_missing(struct broker *broker, struct ot_str topic, const struct ot_uuid *topic_id, int32_t partition)
+{
+    struct broker_core *core = broker_core_of(broker);
+    const bool by_id = topic.null;
+    if (core->partition_exists != NULL && core->partition_exists(core, topic, topic_id, partition)) return OT_ERR_NOT_LEADER_OR_FOLLOWER;
+    const bool known = broker_topic_known(broker, topic, by_id ? topic_id : NULL, NULL) || (core->partition_exists != NULL && core->partition_exists(core, topic, topic_id, -1));
+    return by_id && !known ? OT_ERR_UNKNOWN_TOPIC_ID : OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+}
+
 struct broker_partition *broker_partition_ref(struct broker_partition *partition)
 {
     atomic_fetch_add_explicit(&partition->refs, 1, memory_order_relaxed);
@@ -227,14 +236,14 @@ void broker_partition_configure(struct broker *broker, const struct ot_uuid *top
     free(list);
 }
 
-static void remove_partition(struct broker_partition *partition)
+static void remove_partition(struct broker_partition *partition, enum ot_err error, const char *text)
 {
     struct broker_produce_part *done = NULL;
     pthread_mutex_lock(&partition->mutex);
     partition->lane_closed = true;
     atomic_store(&partition->stage, BROKER_PARTITION_REMOVED);
     broker_replication_look(partition);
-    broker_partition_fail_all(partition, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted", &done);
+    broker_partition_fail_all(partition, error, text, &done);
     broker_partition_wake_fetches(partition);
     broker_partition_settle_end(partition);
     pthread_mutex_unlock(&partition->mutex);
@@ -243,15 +252,33 @@ static void remove_partition(struct broker_partition *partition)
 }
 
 /* Their folders still bear the names: a new topic of that name waits for them. */
-static void mark_dying(struct broker_core *core, const struct broker_topic *topic)
+static void mark_dying(struct broker_core *core, const struct broker_topic *topic, int32_t index)
 {
     char key[320];
-    for (int32_t i = 0; i < topic->partition_count; i++) {
-        if (topic->partitions[i] == NULL) continue;
-        size_t bytes = broker_name_key(key, topic->name, i);
-        uintptr_t dying = (uintptr_t)ot_map_get(&core->dying, key, bytes);
-        ot_ignore(ot_map_put(&core->dying, key, bytes, (void *)(dying + 1)), "without it a name is taken too early and its open fails with words");
+    if (topic->partitions[index] == NULL) return;
+    size_t bytes = broker_name_key(key, topic->name, index);
+    uintptr_t dying = (uintptr_t)ot_map_get(&core->dying, key, bytes);
+    ot_ignore(ot_map_put(&core->dying, key, bytes, (void *)(dying + 1)), "without it a name is taken too early and its open fails with words");
+}
+
+void broker_partition_remove(struct broker *broker, const struct ot_uuid *topic_id, int32_t index)
+{
+    struct broker_core *core = broker_core_of(broker);
+    struct broker_partition *partition = NULL;
+    pthread_rwlock_wrlock(&core->registry);
+    struct broker_topic *topic = ot_map_get(&core->topics_by_id, topic_id->bytes, sizeof(topic_id->bytes));
+    if (topic != NULL && index >= 0 && index < topic->partition_count) partition = topic->partitions[index];
+    if (partition != NULL) {
+        mark_dying(core, topic, index);
+        topic->partitions[index] = NULL;
+        (void)broker_partition_ref(partition);
     }
+    pthread_rwlock_unlock(&core->registry);
+    if (partition == NULL) return;
+    ot_log(OT_LOG_INFO, "partition", "moved_away", "topic=%s partition=%d", partition->topic->name, index);
+    remove_partition(partition, OT_ERR_NOT_LEADER_OR_FOLLOWER, "this broker holds no replica of this partition any more");
+    broker_partition_tell_internal(partition);
+    broker_partition_put(partition);
 }
 
 void broker_topic_remove(struct broker *broker, const struct ot_uuid *topic_id)
@@ -264,7 +291,7 @@ void broker_topic_remove(struct broker *broker, const struct ot_uuid *topic_id)
     if (topic != NULL) {
         if (ot_map_get(&core->topics_by_name, topic->name, strlen(topic->name)) == topic)
             (void)ot_map_remove(&core->topics_by_name, topic->name, strlen(topic->name));
-        mark_dying(core, topic);
+        for (int32_t i = 0; i < topic->partition_count; i++) mark_dying(core, topic, i);
         partitions = topic->partitions;
         count = topic->partition_count;
         topic->partitions = NULL;
@@ -273,7 +300,7 @@ void broker_topic_remove(struct broker *broker, const struct ot_uuid *topic_id)
     pthread_rwlock_unlock(&core->registry);
     if (topic != NULL) broker_metrics_topic_gone(core, topic);
     for (int32_t i = 0; i < count; i++)
-        if (partitions[i] != NULL) remove_partition(partitions[i]);
+        if (partitions[i] != NULL) remove_partition(partitions[i], OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted");
     free(partitions);
     for (int32_t i = 0; i < count && topic->internal && core->internal_changed != NULL; i++) core->internal_changed(core, topic->name, i);
     broker_topic_put(topic);
