@@ -65,6 +65,12 @@ static void put_curl(const struct cli_api *api, FILE *to, const char *method, co
     fputs("curl -sS", to);
     if (file) fputs(" -OJ", to);
     if (strcmp(method, "GET") != 0) fprintf(to, " -X %s", method);
+    if (strcmp(method, "GET") != 0 && api->if_match != NULL) {
+        char condition[100];
+        snprintf(condition, sizeof(condition), "If-Match: %s", api->if_match);
+        fputs(" -H ", to);
+        put_quoted(to, condition);
+    }
     if (address->port == 0) {
         fputs(" --unix-socket ", to);
         put_quoted(to, address->host);
@@ -170,13 +176,18 @@ int cli_api_call(struct cli_api *api, const char *method, const char *target, co
         free(text);
         return CLI_DONE;
     }
-    const enum ot_err err = cli_http_ask(&api->address, method, target, text, cli_deadline_us(api->timeout_ms), &reply, &sent, why);
+    const char *if_match = strcmp(method, "GET") == 0 ? NULL : api->if_match;
+    const enum ot_err err = cli_http_ask_if(&api->address, method, target, text, if_match, cli_deadline_us(api->timeout_ms), &reply, &sent, why);
     free(text);
     if (err != OT_OK) return tell_failure(err, sent, method, why);
+    snprintf(api->etag, sizeof(api->etag), "%s", reply.etag);
     const bool is_json = strstr(reply.content_type, "json") != NULL;
     if (is_json && reply.body_bytes > 0) *body_out = json_loadb(reply.body, reply.body_bytes, JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
     int code = -1;
-    if (reply.status >= 300) {
+    if (reply.status == 404 && api->absent_is_fine) {
+        json_decref(*body_out);
+        *body_out = NULL;
+    } else if (reply.status >= 300) {
         code = tell_problem(&reply, *body_out, hint);
     } else if (reply.body_bytes > 0 && *body_out == NULL) {
         code = cli_fail(CLI_FAILED, NULL, "%s answers with something that is not the API of ottla", api->url);
@@ -268,6 +279,25 @@ int cli_api_list(struct cli_api *api, const char *target, const char *hint, json
     *items_out = items;
     *text_out = text;
     return -1;
+}
+
+int cli_api_list_or_none(struct cli_api *api, const char *target, json_t **items_out, char **text_out)
+{
+    json_t *body = NULL;
+    *items_out = NULL;
+    *text_out = NULL;
+    api->absent_is_fine = true;
+    int code = cli_api_call(api, "GET", target, NULL, NULL, &body, NULL);
+    api->absent_is_fine = false;
+    if (code < 0 && body == NULL) {
+        api->etag[0] = 0;
+        *items_out = json_array();
+        return *items_out == NULL ? cli_fail(CLI_FAILED, NULL, "out of memory") : -1;
+    }
+    const bool one_page = code < 0 && json_is_null(json_object_get(body, "next_page_token"));
+    if (one_page) *items_out = json_incref(json_object_get(body, "items"));
+    json_decref(body);
+    return code >= 0 || one_page ? code : cli_api_list(api, target, NULL, items_out, text_out);
 }
 
 bool cli_confirm(const struct cli_args *args, const char *question, const char *word)

@@ -14,6 +14,9 @@ struct cli_api {
     const char *url;
     int64_t timeout_ms;
     bool verbose, only_curl;
+    bool absent_is_fine;       /* a 404 is told by cli_api_call as no body, without a message */
+    char etag[72];             /* of the last answer, "" when it had none */
+    const char *if_match;      /* sent with changes; NULL: none */
 };
 /* --api, $OTTLA_API, the admin socket if it is there, else http://127.0.0.1:9095. -1: fine; else the exit code after a message. */
 int cli_api_open(const struct cli_args *args, struct cli_api *out);
@@ -25,6 +28,9 @@ int cli_api_call(struct cli_api *api, const char *method, const char *target, co
 int cli_api_bytes(struct cli_api *api, const char *target, char **data_out, size_t *bytes_out);
 /* All pages of a list: target has no page_token yet. *text_out: the first body when there is only one page, else one body of the same shape. */
 int cli_api_list(struct cli_api *api, const char *target, const char *hint, json_t **items_out, char **text_out);
+
+/* The same, and an empty list when the thing is not there (404); only from one page does it know the ETag. */
+int cli_api_list_or_none(struct cli_api *api, const char *target, json_t **items_out, char **text_out);
 
 /* Where Kafka clients connect, as the API at its usual place says ($OTTLA_API, the admin socket, loopback). False: it does not answer at once. */
 bool cli_api_bootstrap(char *out, size_t out_bytes);

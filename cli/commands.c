@@ -8,6 +8,7 @@
 #include "cli/diagnostics.h"
 #include "cli/doctor.h"
 #include "cli/group.h"
+#include "cli/group_file.h"
 #include "cli/job.h"
 #include "cli/log_adopt.h"
 #include "cli/log_files.h"
@@ -58,6 +59,10 @@ const struct cli_command cli_commands[] = {
         "  ottla group reset billing --topic orders --to-datetime 2026-05-01T00:00:00Z --dry-run\n  ottla group reset billing --topic orders:0,2 --shift-by -100 --yes\n"
         "  ottla group reset billing-new --topic orders --from-group billing", cli_group_reset_flags, cli_group_reset_run, cli_api_flags },
     { "group", "set", "<group>", "set one committed offset", "  ottla group set billing --topic orders --partition 0 --offset 4120", cli_group_set_flags, cli_group_set_run, cli_api_flags },
+    { "group", "export", "<group>", "what it has committed, as a file for import", "  ottla group export billing > billing.json\n  ottla group export billing --topic orders --format csv",
+        cli_group_export_flags, cli_group_export_run, cli_api_flags },
+    { "group", "import", "<group> <file>", "set its offsets from a file of export, or of Kafka's own tool, after a look at what would move",
+        "  ottla group import billing billing.json --dry-run\n  ottla group import billing-new - --yes < billing.json", cli_group_import_flags, cli_group_import_run, cli_api_flags },
     { "group", "evict", "<group> <member>", "take a member out; the group rebalances", "  ottla group evict billing c-1-8f2b", cli_no_flags, cli_group_evict_run, cli_api_flags },
     { "group", "drop-offsets", "<group>", "forget what it has committed for a topic", "  ottla group drop-offsets billing --topic orders\n  ottla group drop-offsets billing --topic orders --partition 3 --yes", cli_group_drop_flags,
         cli_group_drop_run, cli_api_flags },

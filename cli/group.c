@@ -15,6 +15,8 @@ const struct cli_flag cli_group_list_flags[] = {
     {"prefix", 0, "TEXT", false, "only names that begin so"},
     {"state", 0, "STATE", false, "only empty, stable, preparingrebalance or completingrebalance ones"},
     {"type", 0, "TYPE", false, "only classic or consumer ones"},
+    {"topic", 0, "TOPIC", false, "only those that read this topic or have committed offsets of it"},
+    {"lag", 0, NULL, false, "how far each is behind, in records and in time"},
     CLI_WATCH_FLAG,
     {0},
 };
@@ -77,23 +79,43 @@ int cli_group_list_run(const struct cli_args *args)
 {
     static const struct cli_column columns[] = {
         {"group", CLI_COLUMN_TEXT, false}, {"state", CLI_COLUMN_STATE, false}, {"members", CLI_COLUMN_NUMBER, false}, {"type", CLI_COLUMN_TEXT, false},
+        {"generation", CLI_COLUMN_NUMBER, false}, {"lag_records", CLI_COLUMN_NUMBER, false}, {"lag_ms", CLI_COLUMN_NUMBER, false}, {"protocol_type", CLI_COLUMN_TEXT, true},
+        {"coordinator", CLI_COLUMN_NUMBER, true},
+    };
+    static const struct cli_column plain[] = {
+        {"group", CLI_COLUMN_TEXT, false}, {"state", CLI_COLUMN_STATE, false}, {"members", CLI_COLUMN_NUMBER, false}, {"type", CLI_COLUMN_TEXT, false},
         {"generation", CLI_COLUMN_NUMBER, false}, {"protocol_type", CLI_COLUMN_TEXT, true}, {"coordinator", CLI_COLUMN_NUMBER, true},
     };
     static const char *const filters[] = {"prefix", "state", "type"};
     struct cli_api api;
     json_t *items;
     char *text, target[2048];
-    int code = cli_api_open(args, &api), used = snprintf(target, sizeof(target), "/v1/groups?limit=1000");
+    const char *topic = cli_flag_value(args, "topic");
+    const bool lag = cli_flag_given(args, "lag");
+    char name[768] = "";
+    if (topic != NULL && strlen(topic) > 249) return cli_fail(CLI_USAGE, NULL, "--topic is too long");
+    if (topic != NULL) cli_http_encode(topic, name);
+    int code = cli_api_open(args, &api), used = snprintf(target, sizeof(target), "/v1/%s%s%sgroups?limit=1000%s", topic != NULL ? "topics/" : "", name, topic != NULL ? "/" : "", lag ? "&with=lag" : "");
     for (size_t i = 0; i < OT_ARRAY_COUNT(filters) && code < 0; i++) {
         const char *value = cli_flag_value(args, filters[i]);
         char encoded[768];
         if (value == NULL) continue;
+        if (topic != NULL) return cli_fail(CLI_USAGE, "ottla group list --topic TOPIC", "--topic and --%s do not go together", filters[i]);
         if (strlen(value) > 249) return cli_fail(CLI_USAGE, NULL, "--%s is too long", filters[i]);
         cli_http_encode(value, encoded);
         used += snprintf(target + used, sizeof(target) - (size_t)used, "&%s=%s", filters[i], encoded);
     }
-    if (code < 0) code = cli_api_list(&api, target, NULL, &items, &text);
-    return code >= 0 ? code : cli_print_list(args, columns, OT_ARRAY_COUNT(columns), items, text);
+    if (code < 0) code = cli_api_list(&api, target, topic != NULL ? "ottla topic list" : NULL, &items, &text);
+    if (code >= 0) return code;
+    size_t i;
+    json_t *item;
+    json_array_foreach(items, i, item)
+    {
+        if (!lag) break;
+        json_object_set(item, "lag_records", json_object_get(json_object_get(item, "lag"), "total"));
+        json_object_set(item, "lag_ms", json_object_get(json_object_get(item, "lag"), "max_ms"));
+    }
+    return lag ? cli_print_list(args, columns, OT_ARRAY_COUNT(columns), items, text) : cli_print_list(args, plain, OT_ARRAY_COUNT(plain), items, text);
 }
 
 static void put_line(const char *name, const char *value) { printf("%-16s %s\n", name, value == NULL || value[0] == 0 ? "-" : value); }
@@ -126,6 +148,7 @@ static int show(const struct cli_args *args, const char *rest, const char *key, 
     }
     if (head != NULL && (table.output == CLI_OUT_TABLE || table.output == CLI_OUT_WIDE)) head(body);
     json_t *items = json_incref(json_object_get(body, key));
+    json_array_extend(items, json_object_get(body, "unowned")); /* of owners: rows without a member */
     json_decref(body);
     return cli_print_list(args, columns, count, items, text);
 }
@@ -159,7 +182,7 @@ int cli_group_offsets_run(const struct cli_args *args)
 {
     static const struct cli_column columns[] = {
         {"topic", CLI_COLUMN_TEXT, false}, {"partition", CLI_COLUMN_NUMBER, false}, {"offset", CLI_COLUMN_NUMBER, false}, {"high_watermark", CLI_COLUMN_NUMBER, false},
-        {"lag", CLI_COLUMN_NUMBER, false}, {"owner", CLI_COLUMN_TEXT, false}, {"committed_at", CLI_COLUMN_TEXT, true}, {"metadata", CLI_COLUMN_TEXT, true},
+        {"lag", CLI_COLUMN_NUMBER, false}, {"lag_ms", CLI_COLUMN_NUMBER, false}, {"owner", CLI_COLUMN_TEXT, false}, {"lag_read_committed", CLI_COLUMN_NUMBER, true}, {"committed_at", CLI_COLUMN_TEXT, true}, {"metadata", CLI_COLUMN_TEXT, true},
     };
     struct cli_api api;
     json_t *items;

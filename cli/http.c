@@ -92,6 +92,8 @@ static enum ot_err take_header(const char *line, size_t bytes, struct head *head
         keep(out->content_type, sizeof(out->content_type), value, value_bytes);
     } else if (is_name(line, name_bytes, "ottla-request-id")) {
         keep(out->request_id, sizeof(out->request_id), value, value_bytes);
+    } else if (is_name(line, name_bytes, "etag")) {
+        keep(out->etag, sizeof(out->etag), value, value_bytes);
     } else if (is_name(line, name_bytes, "location")) {
         keep(out->location, sizeof(out->location), value, value_bytes);
     }
@@ -109,7 +111,7 @@ static enum ot_err take_status(const char *line, size_t bytes, struct cli_http_r
 static enum ot_err parse_head(const char *data, size_t bytes, struct head *head, struct cli_http_reply *out)
 {
     *head = (struct head){.length = -1};
-    out->content_type[0] = out->request_id[0] = out->location[0] = 0;
+    out->content_type[0] = out->request_id[0] = out->location[0] = out->etag[0] = 0;
     for (size_t at = 0, lines = 0;; lines++) {
         const char *feed = at < bytes ? memchr(data + at, '\n', bytes - at) : NULL;
         if (feed == NULL) return bytes > CLI_HTTP_HEAD_MAX ? OT_ERR_TOO_LARGE : lines == 0 && bytes >= 5 && strncmp(data, "HTTP/", 5) != 0 ? OT_ERR_MALFORMED : OT_ERR_SHORT;
@@ -187,17 +189,19 @@ enum ot_err cli_http_parse(const char *data, size_t bytes, bool ended, bool head
 
 /* ---- the request */
 
-static enum ot_err send_request(int fd, const struct cli_http_address *address, const char *method, const char *target, const char *body, int64_t deadline_us)
+static enum ot_err send_request(int fd, const struct cli_http_address *address, const char *method, const char *target, const char *body, const char *if_match,
+    int64_t deadline_us)
 {
-    char host[CLI_HOST_BYTES + 16], *text = NULL;
+    char host[CLI_HOST_BYTES + 16], condition[128] = "", *text = NULL;
+    if (if_match != NULL) snprintf(condition, sizeof(condition), "If-Match: %.90s\r\n", if_match);
     if (address->port == 0) snprintf(host, sizeof(host), "localhost");
     else snprintf(host, sizeof(host), strchr(address->host, ':') != NULL ? "[%s]:%u" : "%s:%u", address->host, address->port);
     const int bytes = body == NULL
-                          ? asprintf(&text, "%s %s HTTP/1.1\r\nHost: %s\r\nAccept: application/json\r\nUser-Agent: ottla\r\nConnection: close\r\n\r\n", method, target, host)
+                          ? asprintf(&text, "%s %s HTTP/1.1\r\nHost: %s\r\nAccept: application/json\r\nUser-Agent: ottla\r\nConnection: close\r\n%s\r\n", method, target, host, condition)
                           : asprintf(&text,
                                 "%s %s HTTP/1.1\r\nHost: %s\r\nAccept: application/json\r\nUser-Agent: ottla\r\nConnection: close\r\n"
-                                "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-                                method, target, host, strlen(body), body);
+                                "%sContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                                method, target, host, condition, strlen(body), body);
     if (bytes < 0) return OT_ERR_NO_MEMORY;
     const enum ot_err err = cli_socket_send(fd, text, (size_t)bytes, deadline_us);
     free(text);
@@ -236,12 +240,18 @@ static enum ot_err receive(int fd, bool head_only, int64_t deadline_us, struct c
 enum ot_err cli_http_ask(const struct cli_http_address *address, const char *method, const char *target, const char *body, int64_t deadline_us,
     struct cli_http_reply *out, bool *sent_out, char why[static CLI_WHY_BYTES])
 {
+    return cli_http_ask_if(address, method, target, body, NULL, deadline_us, out, sent_out, why);
+}
+
+enum ot_err cli_http_ask_if(const struct cli_http_address *address, const char *method, const char *target, const char *body, const char *if_match, int64_t deadline_us,
+    struct cli_http_reply *out, bool *sent_out, char why[static CLI_WHY_BYTES])
+{
     int fd = -1;
     *out = (struct cli_http_reply){0};
     *sent_out = false;
     enum ot_err err = address->port == 0 ? cli_socket_connect_unix(address->host, &fd, why) : cli_socket_connect(address->host, address->port, deadline_us, &fd, why);
     if (err != OT_OK) return err;
-    err = send_request(fd, address, method, target, body, deadline_us);
+    err = send_request(fd, address, method, target, body, if_match, deadline_us);
     *sent_out = err == OT_OK;
     if (err == OT_OK) err = receive(fd, strcmp(method, "HEAD") == 0, deadline_us, out);
     close(fd);

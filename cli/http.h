@@ -18,13 +18,16 @@ OT_MUST_CHECK enum ot_err cli_http_address(const char *url, struct cli_http_addr
 
 struct cli_http_reply {
     int status;
-    char content_type[64], request_id[72], location[256]; /* empty when absent, cut when longer */
+    char content_type[64], request_id[72], location[256], etag[72]; /* empty when absent, cut when longer */
     char *body;                                           /* zero-terminated; NULL when there is none */
     size_t body_bytes;
 };
 /* errors: NETWORK_EXCEPTION, REQUEST_TIMED_OUT, CANCELLED, MALFORMED (what came is no answer), NO_MEMORY; words in why. *sent_out says whether the request had
  * left whole, so that its outcome is unknown after a failure. target is percent-encoded already. body NULL: none, else JSON. */
 OT_MUST_CHECK enum ot_err cli_http_ask(const struct cli_http_address *address, const char *method, const char *target, const char *body, int64_t deadline_us,
+    struct cli_http_reply *out, bool *sent_out, char why[static CLI_WHY_BYTES]);
+/* The same under a condition: If-Match, an ETag of an earlier answer; NULL: none. */
+OT_MUST_CHECK enum ot_err cli_http_ask_if(const struct cli_http_address *address, const char *method, const char *target, const char *body, const char *if_match, int64_t deadline_us,
     struct cli_http_reply *out, bool *sent_out, char why[static CLI_WHY_BYTES]);
 void cli_http_reply_free(struct cli_http_reply *reply);
 

@@ -56,7 +56,7 @@ enum group_ask_kind {
     GROUP_ASK_JOIN, GROUP_ASK_SYNC, GROUP_ASK_HEARTBEAT, GROUP_ASK_LEAVE,                  /* request and response are the wire's */
     GROUP_ASK_OFFSET_COMMIT, GROUP_ASK_TXN_OFFSET_COMMIT, GROUP_ASK_OFFSET_FETCH, GROUP_ASK_OFFSET_DELETE,       /* parts */
     GROUP_ASK_VIEW,                            /* response: struct group_view */
-    GROUP_ASK_LIST,                            /* response: struct group_list; group_id is not used */
+    GROUP_ASK_LIST,                            /* response: struct group_list; group_id is not used. A part: only groups with members or offsets on its topic */
     GROUP_ASK_DELETE,
     GROUP_ASK_EVICT,                           /* member_id or instance_id: an operator takes it out */
     GROUP_ASK_TOPIC_GONE,                      /* topic_id of part 0: drop its offsets; group_id is not used */
@@ -86,6 +86,7 @@ struct group_ask {                             /* the asker's memory until it is
     bool all;                                  /* FETCH: every partition that has one; parts are made in the arena */
     bool require_stable;
     bool admin;                                /* COMMIT, DELETE: an operator's; the group must be empty */
+    uint64_t offsets_version;                  /* FETCH of all answers what COMMIT and DELETE may ask for: MISMATCH when something was committed since; 0: whatever it is */
     struct ot_str member_id, instance_id; int32_t generation;      /* or epoch; "" and -1: none */
     int64_t retention_ms;                      /* COMMIT v2 to v4; -1: the server's */
     int64_t producer_id; int16_t producer_epoch;       /* TXN_OFFSET_COMMIT */
@@ -175,7 +176,7 @@ struct group_view {
     const struct group_view_member *members; uint32_t member_count;
     const struct group_event *events; uint32_t event_count;        /* oldest first */
 };
-struct group_list_row { struct ot_str id, protocol_type; const char *state; enum group_type type; uint32_t member_count; int32_t generation; };
+struct group_list_row { struct ot_str id, protocol_type; const char *state; enum group_type type; uint32_t member_count; int32_t generation; bool subscribed, committed; /* to the part's topic */ };
 /* Every group with what it committed, for whoever watches them all. */
 struct group_survey_group { struct ot_str id; enum group_type type; uint32_t member_count, first, count; };      /* its rows */
 struct group_survey_row { struct ot_str topic; int32_t partition; int64_t offset; };

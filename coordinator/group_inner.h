@@ -117,6 +117,7 @@ struct group_event *group_rebalance_event(struct group *group);                /
 /* ---- files of the room: each handles its kinds of asks and records */
 
 /* group_offsets.c */
+bool group_offsets_on(const struct group *group, struct ot_str topic);     /* is anything committed for it? */
 void group_offsets_ask(struct group_set *set, struct group_ask *ask);
 enum ot_err group_offsets_replay(struct group_set *set, const struct group_set_record *record, int16_t type, struct ot_arena *arena);
 void group_offsets_marker(struct group_set *set, int64_t producer_id, int16_t producer_epoch, bool commit);

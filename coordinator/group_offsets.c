@@ -352,8 +352,33 @@ static struct commit commit_of(const struct group_set *set, const struct group_a
     return (struct commit){ part->offset, now_ms, ask->retention_ms >= 0 ? now_ms + ask->retention_ms : -1, order, part->leader_epoch, part->metadata, part->topic_id };
 }
 
+/* Of what is committed, whatever its order; never 0. It outlives a restart, since all of it lies in the log. */
+static uint64_t offsets_version(const struct group *group)
+{
+    uint64_t sum = 1;
+    for (uint32_t t = 0; group != NULL && t < group->topic_count; t++) {
+        const struct group_topic *topic = &group->topics[t];
+        const uint64_t name = ot_hash64(topic->name.data, topic->name.bytes, 0);
+        for (uint32_t i = 0; i < topic->count; i++) {
+            const struct group_offset *offset = &topic->offsets[i];
+            const int64_t words[] = { offset->partition, offset->leader_epoch, offset->offset, offset->commit_ms };
+            if (offset->offset >= 0) sum += ot_hash64(offset->metadata_bytes > 0 ? offset->metadata : "", offset->metadata_bytes, ot_hash64(words, sizeof words, name));
+        }
+    }
+    return sum >> 1 | 1;                       /* 63 bits, for those who keep it signed */
+}
+
+bool group_offsets_on(const struct group *group, struct ot_str topic)
+{
+    const struct group_topic *found = topic_find(group, topic);
+    for (uint32_t i = 0; found != NULL && i < found->count; i++)
+        if (found->offsets[i].offset >= 0) return true;
+    return false;
+}
+
 static enum ot_err commit_check(struct group *group, const struct group_ask *ask)
 {
+    if (ask->admin && ask->offsets_version != 0 && ask->offsets_version != offsets_version(group)) return OT_ERR_MISMATCH;
     if (group == NULL) {
         if (ask->generation < 0) return OT_OK;
         return ask->version >= 9 && ask->kind == GROUP_ASK_OFFSET_COMMIT ? OT_ERR_GROUP_ID_NOT_FOUND : OT_ERR_ILLEGAL_GENERATION;
@@ -458,6 +483,7 @@ static void ask_fetch(struct group_set *set, struct group_ask *ask)
         ask->parts = NULL;
         ask->part_count = 0;
         if (group != NULL) err = fetch_all(group, ask);
+        ask->offsets_version = offsets_version(group);
     }
     for (uint32_t i = 0; err == OT_OK && !ask->all && i < ask->part_count; i++) {
         struct group_part *part = &ask->parts[i];
@@ -472,6 +498,7 @@ static void ask_delete(struct group_set *set, struct group_ask *ask)
     struct group *group = group_find(set, ask->group_id);
     enum ot_err err = OT_OK;
     if (group == NULL) err = OT_ERR_GROUP_ID_NOT_FOUND;
+    else if (ask->admin && ask->offsets_version != 0 && ask->offsets_version != offsets_version(group)) err = OT_ERR_MISMATCH;
     else if (!group->ops->empty(group) && !ot_str_equal(group->ops->protocol_type(group), ot_str_of("consumer"))) err = OT_ERR_NON_EMPTY_GROUP;
     if (err == OT_OK && ask->all) err = fetch_all(group, ask);
     for (uint32_t i = 0; err == OT_OK && i < ask->part_count; i++) {

@@ -33,9 +33,12 @@ static enum ot_err list(struct group_set *set, struct group_ask *ask)
     if (out->rows == NULL) return OT_ERR_UNKNOWN_SERVER_ERROR;
     for (uint32_t i = 0; i < set->groups.count; i++) {
         const struct group *group = set->groups.entries[i].value;
+        const struct ot_str topic = ask->part_count > 0 ? ask->parts[0].topic : (struct ot_str){ .null = true };
+        const bool subscribed = !topic.null && group->ops->member_count(group) > 0 && group->ops->subscribed(group, topic), committed = !topic.null && group_offsets_on(group, topic);
+        if (!topic.null && !subscribed && !committed) continue;
         struct group_list_row *row = &out->rows[out->count++];
         *row = (struct group_list_row){ .state = group->ops->state(group), .type = group->ops->type, .member_count = group->ops->member_count(group),
-            .generation = group->ops->generation(group) };
+            .generation = group->ops->generation(group), .subscribed = subscribed, .committed = committed };
         if (!group_arena_str(ask->arena, group->id, &row->id) || !group_arena_str(ask->arena, group->ops->protocol_type(group), &row->protocol_type))
             return OT_ERR_UNKNOWN_SERVER_ERROR;
     }

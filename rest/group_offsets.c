@@ -50,6 +50,7 @@ static void all_write(struct rest_group *job)
         rest_list_item(call);
         write_offset(job, &job->parts[i], &job->lag.parts[i - page.first]);
     }
+    rest_etag(call, job->offsets_version);
     rest_list_reply_int(call, 'o', page.end < (int64_t)job->part_count, page.end - 1, job->part_count, NULL);
 }
 
@@ -144,9 +145,7 @@ void rest_group_offsets_put(struct rest_call *call)
         rest_problem(call, OT_ERR_NO_MEMORY, "no memory for the request");
         return;
     }
-    job->ask.ask.parts = parts;
-    job->ask.ask.part_count = (uint32_t)count;
-    rest_group_ask(job, GROUP_ASK_OFFSET_COMMIT, many_set);
+    rest_group_change(job, GROUP_ASK_OFFSET_COMMIT, parts, (uint32_t)count, many_set);
 }
 
 /* ---- one */
@@ -232,7 +231,7 @@ void rest_group_offset_put(struct rest_call *call)
     part->metadata = metadata;
     const enum ot_err err = check_part(call, part);
     if (err == OT_OK) {
-        rest_group_ask(job, GROUP_ASK_OFFSET_COMMIT, one_set);
+        rest_group_change(job, GROUP_ASK_OFFSET_COMMIT, part, 1, one_set);
         return;
     }
     struct rest_ends ends;
@@ -258,7 +257,7 @@ static void dropped(struct rest_group *job)
 void rest_group_offset_delete(struct rest_call *call)
 {
     struct rest_group *job = one_new(call);
-    if (job != NULL) rest_group_ask(job, GROUP_ASK_OFFSET_DELETE, dropped);
+    if (job != NULL) rest_group_change(job, GROUP_ASK_OFFSET_DELETE, job->own, 1, dropped);
 }
 
 /* What the group has of one topic. */
@@ -267,8 +266,7 @@ static void topic_fetched(struct rest_group *job)
     uint32_t count = 0;
     for (uint32_t i = 0; i < job->part_count; i++)
         if (ot_str_equal(job->parts[i].topic, rest_param(job->call, 1))) job->parts[count++] = job->parts[i];
-    job->ask.ask = (struct group_ask){ .parts = job->parts, .part_count = count };
-    rest_group_ask(job, GROUP_ASK_OFFSET_DELETE, dropped);
+    rest_group_change(job, GROUP_ASK_OFFSET_DELETE, job->parts, count, dropped);
 }
 
 void rest_group_offsets_delete(struct rest_call *call)

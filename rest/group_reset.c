@@ -247,8 +247,7 @@ static void apply(struct rest_group *job)
         parts[i] = reset->rows[i].part;
         parts[i].offset = OT_MAX(reset->rows[i].to, 0);
     }
-    job->ask.ask = (struct group_ask){ .parts = parts, .part_count = reset->row_count };
-    rest_group_ask(job, GROUP_ASK_OFFSET_COMMIT, applied);
+    rest_group_change(job, GROUP_ASK_OFFSET_COMMIT, parts, reset->row_count, applied);
 }
 
 /* By time: the first record at or after it, else the end. */

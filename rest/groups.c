@@ -8,9 +8,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-static const char *const types[] = { "classic", "consumer", "share", "streams" };
+const char *const rest_group_types[REST_GROUP_TYPES] = { "classic", "consumer", "share", "streams" };
 
 /* ---- asking */
 
@@ -30,6 +29,11 @@ static void asked(struct broker_call *broker_call)
     if (job->ask.ask.kind == GROUP_ASK_OFFSET_FETCH) {
         job->parts = job->ask.ask.parts;
         job->part_count = job->ask.ask.part_count;
+        if (job->ask.ask.all) job->offsets_version = (int64_t)job->ask.ask.offsets_version;
+    }
+    if (err == OT_ERR_MISMATCH) {
+        rest_problem_http(job->call, "HTTP_PRECONDITION_FAILED", "the offsets of the group were changed since If-Match was read");
+        return;
     }
     if (err == OT_ERR_GROUP_ID_NOT_FOUND && job->absent_is_fine) err = OT_OK;
     if (err == OT_OK) job->next(job);
@@ -43,7 +47,7 @@ static void send(struct rest_group *job)
     job->ask = (struct broker_group_call){ .call = { .home = call->home, .done = asked }, .ask = { .kind = job->kind, .version = 9, .group_id = job->group, .client_id = ot_str_of("rest"),
         .client_host = ot_str_of(call->peer), .arena = &call->arena, .parts = given.parts, .part_count = given.part_count, .admin = true, .generation = -1,
         .member_id = given.member_id.data == NULL ? ot_str_of("") : given.member_id, .instance_id = { .null = true }, .retention_ms = -1, .producer_id = -1, .producer_epoch = -1,
-        .all = given.all, .response = &job->view } };
+        .all = given.all, .offsets_version = given.offsets_version, .response = &job->view } };
     broker_group(call->broker, &job->ask);
 }
 
@@ -181,9 +185,10 @@ static void write_group(struct rest_group *job)
 {
     struct rest_json *out = &job->call->out;
     const struct group_view *view = &job->view;
+    rest_etag(job->call, view->generation);
     rest_json_open(out, NULL, '{');
     rest_json_str(out, "group", view->id);
-    rest_json_text(out, "type", types[view->type]);
+    rest_json_text(out, "type", rest_group_types[view->type]);
     rest_json_text(out, "state", view->state);
     rest_json_int(out, "generation", view->generation);
     rest_json_str(out, "protocol_type", view->protocol_type);
@@ -228,6 +233,59 @@ void rest_group_members(struct rest_call *call)
     if (!rest_list_begin(call, 'm', true)) return;
     struct rest_group *job = rest_group_new(call);
     if (job != NULL) rest_group_ask(job, GROUP_ASK_VIEW, members_viewed);
+}
+
+/* ---- assignments: what each member was given, by topic */
+
+struct given { struct rest_json *out; struct ot_str topic; };
+
+static void write_given(void *arg, struct ot_str topic, int32_t partition)
+{
+    struct given *given = arg;
+    struct rest_json *out = given->out;
+    if (given->topic.data == NULL || !ot_str_equal(given->topic, topic)) {
+        if (given->topic.data != NULL) {
+            rest_json_close(out, ']');
+            rest_json_close(out, '}');
+        }
+        rest_json_open(out, NULL, '{');
+        rest_json_str(out, "topic", topic);
+        rest_json_open(out, "partitions", '[');
+        given->topic = topic;
+    }
+    rest_json_int(out, NULL, partition);
+}
+
+static void assignments_viewed(struct rest_group *job)
+{
+    struct rest_json *out = &job->call->out;
+    rest_json_open(out, NULL, '{');
+    rest_json_str(out, "group", job->view.id);
+    rest_json_int(out, "generation", job->view.generation);
+    rest_json_open(out, "assignments", '[');
+    for (uint32_t i = 0; i < job->view.member_count; i++) {
+        struct given given = { .out = out };
+        rest_json_open(out, NULL, '{');
+        rest_json_str(out, "member_id", job->view.members[i].member_id);
+        rest_json_str(out, "client_id", job->view.members[i].client_id);
+        rest_json_open(out, "topics", '[');
+        rest_group_given(job, &job->view.members[i], write_given, &given);
+        if (given.topic.data != NULL) {
+            rest_json_close(out, ']');
+            rest_json_close(out, '}');
+        }
+        rest_json_close(out, ']');
+        rest_json_close(out, '}');
+    }
+    rest_json_close(out, ']');
+    rest_json_close(out, '}');
+    rest_reply_json(job->call, 200);
+}
+
+void rest_group_assignments(struct rest_call *call)
+{
+    struct rest_group *job = rest_group_new(call);
+    if (job != NULL) rest_group_ask(job, GROUP_ASK_VIEW, assignments_viewed);
 }
 
 /* ---- the timeline */
@@ -307,7 +365,7 @@ void rest_group_delete(struct rest_call *call)
     const bool only_look = rest_validate_only(call);
     if (job == NULL || rest_faulty(call)) return;
     if (only_look) rest_group_ask(job, GROUP_ASK_VIEW, delete_checked);
-    else rest_group_ask(job, GROUP_ASK_DELETE, reply_gone);
+    else rest_group_change(job, GROUP_ASK_DELETE, NULL, 0, reply_gone);
 }
 
 void rest_group_evict(struct rest_call *call)
@@ -315,91 +373,5 @@ void rest_group_evict(struct rest_call *call)
     struct rest_group *job = rest_group_new(call);
     if (job == NULL) return;
     job->ask.ask.member_id = rest_param(call, 1);
-    rest_group_ask(job, GROUP_ASK_EVICT, reply_gone);
-}
-
-/* ---- the list */
-
-struct listing { struct rest_call *call; struct broker_group_calls calls; int state, type; };
-static const char *const states[] = { "empty", "preparingrebalance", "completingrebalance", "stable", "dead", "assigning", "reconciling" };
-
-static int by_group(const void *a, const void *b)
-{
-    const struct group_list_row *const *one = a, *const *two = b;
-    const int bytes = memcmp((*one)->id.data, (*two)->id.data, OT_MIN((*one)->id.bytes, (*two)->id.bytes));
-    return bytes != 0 ? bytes : ((*one)->id.bytes > (*two)->id.bytes) - ((*one)->id.bytes < (*two)->id.bytes);
-}
-
-static bool wants(const struct listing *listing, const struct group_list_row *row)
-{
-    const struct ot_str prefix = listing->call->list.prefix;
-    if (listing->state >= 0 && strcasecmp(row->state, states[listing->state]) != 0) return false;
-    if (listing->type >= 0 && (int)row->type != listing->type) return false;
-    return prefix.bytes <= row->id.bytes && (prefix.bytes == 0 || memcmp(prefix.data, row->id.data, prefix.bytes) == 0);
-}
-
-static void list_write(struct listing *listing, const struct group_list_row **rows, uint32_t count)
-{
-    struct rest_call *call = listing->call;
-    const struct group_list_row wanted = { .id = call->list.after }, *key = &wanted;
-    uint32_t first = 0;
-    if (count > 0) qsort(rows, count, sizeof *rows, by_group);
-    while (first < count && !call->list.after.null && by_group(&rows[first], &key) <= 0) first++;
-    const uint32_t end = OT_MIN(count, first + call->list.limit);
-    for (uint32_t i = first; i < end; i++) {
-        rest_list_item(call);
-        rest_json_open(&call->out, NULL, '{');
-        rest_json_str(&call->out, "group", rows[i]->id);
-        rest_json_text(&call->out, "type", types[rows[i]->type]);
-        rest_json_text(&call->out, "state", rows[i]->state);
-        rest_json_str(&call->out, "protocol_type", rows[i]->protocol_type);
-        rest_json_int(&call->out, "generation", rows[i]->generation);
-        rest_json_int(&call->out, "members", rows[i]->member_count);
-        rest_json_int(&call->out, "coordinator", broker_node_id(call->broker));
-        rest_json_close(&call->out, '}');
-    }
-    rest_list_reply(call, 'g', end < count && end > first ? rows[end - 1]->id : (struct ot_str){ .null = true }, count, NULL);
-}
-
-static void listed(struct broker_call *broker_call)
-{
-    struct listing *listing = OT_CONTAINER(broker_call, struct listing, calls.call);
-    uint32_t total = 0, count = 0;
-    for (uint32_t i = 0; i < listing->calls.count; i++) {
-        const enum ot_err err = broker_group_error(&listing->calls.items[i]);
-        if (err != OT_OK && err != OT_ERR_NOT_COORDINATOR) {
-            rest_problem(listing->call, err, "%s", ot_err_text(err));
-            return;
-        }
-        if (err == OT_OK) total += ((const struct group_list *)listing->calls.items[i].ask.response)->count;
-    }
-    const struct group_list_row **rows = ot_arena_array(&listing->call->arena, OT_MAX(total, 1u), sizeof(const struct group_list_row *));
-    if (rows == NULL) {
-        rest_problem(listing->call, OT_ERR_NO_MEMORY, "no memory for the answer");
-        return;
-    }
-    for (uint32_t i = 0; i < listing->calls.count; i++) {
-        const struct group_list *list = listing->calls.items[i].ask.response;
-        for (uint32_t k = 0; broker_group_error(&listing->calls.items[i]) == OT_OK && k < list->count; k++)
-            if (wants(listing, &list->rows[k])) rows[count++] = &list->rows[k];
-    }
-    list_write(listing, rows, count);
-}
-
-void rest_groups_list(struct rest_call *call)
-{
-    struct listing *listing = ot_arena_alloc(&call->arena, sizeof *listing);
-    if (listing == NULL) {
-        rest_problem(call, OT_ERR_NO_MEMORY, "no memory for the request");
-        return;
-    }
-    listing->call = call;
-    listing->state = rest_query_choice(call, "state", states, OT_ARRAY_COUNT(states), -1);
-    listing->type = rest_query_choice(call, "type", types, OT_ARRAY_COUNT(types), -1);
-    if (!rest_list_begin(call, 'g', false)) return;
-    const enum ot_err err = broker_group_lists(call->broker, &call->arena, &listing->calls);
-    listing->calls.call = (struct broker_call){ .home = call->home, .done = listed };
-    if (err == OT_OK) broker_group_all(call->broker, &listing->calls);
-    else if (err == OT_ERR_NOT_FOUND) list_write(listing, NULL, 0);
-    else rest_problem(call, err, "%s", ot_err_text(err));
+    rest_group_change(job, GROUP_ASK_EVICT, NULL, 0, reply_gone);
 }

@@ -12,6 +12,8 @@ struct rest_group {
     struct group_view view;                    /* of the last VIEW */
     struct group_part *parts; uint32_t part_count;     /* of the last fetch of offsets */
     void (*next)(struct rest_group *job);      /* after an ask that went well */
+    int64_t offsets_version;                   /* of the last fetch of all offsets */
+    struct rest_group_change { enum group_ask_kind kind; struct group_part *parts; uint32_t part_count; struct ot_str member; uint64_t version; void (*next)(struct rest_group *job); } change;
     bool absent_is_fine;                       /* a group that is not there is one without offsets */
     struct broker_offsets offsets; struct broker_offsets_part *places;     /* offsets by time */
     struct broker_lag lag; uint32_t lag_first; /* of parts from the first one on */
@@ -19,6 +21,9 @@ struct rest_group {
     struct ot_str group; enum group_ask_kind kind;
     void *own;
 };
+#define REST_GROUP_TYPES 4
+extern const char *const rest_group_types[REST_GROUP_TYPES];      /* by enum group_type */
+
 /* For the group of the path's first parameter; NULL: answered. */
 struct rest_group *rest_group_new(struct rest_call *call);
 /* Ask, then next(job) when it went well; else the call is answered with what went wrong. */
@@ -31,6 +36,9 @@ void rest_group_fetch(struct rest_group *job, struct ot_str group, void (*next)(
 void rest_group_lags(struct rest_group *job, uint32_t first, uint32_t count, void (*next)(struct rest_group *job));
 /* The object "lag" of a group: what job->lag says of all its parts, summed. */
 void rest_group_lag_write(struct rest_group *job);
+/* group_change.c: an ask that changes the group, after If-Match (or its absence, when it is required) was looked at: of offsets their version, of the group and its members the
+ * generation. If-None-Match: * lets only offsets be set that nothing is committed for. */
+void rest_group_change(struct rest_group *job, enum group_ask_kind kind, struct group_part *parts, uint32_t part_count, void (*next)(struct rest_group *job));
 /* Ends of the log of a partition, as far as this broker knows them: false: it does not. */
 struct rest_ends { int64_t log_start_offset, high_watermark, last_stable_offset; };
 bool rest_group_ends(struct rest_call *call, struct ot_str topic, int32_t partition, struct rest_ends *out);

@@ -23,7 +23,7 @@ rest_handler rest_partitions_list, rest_partition_get, rest_partition_segments, 
 /* partition_lists.c */
 rest_handler rest_all_partitions, rest_broker_partitions, rest_replicas_list, rest_replica_get, rest_producers_list;
 /* groups.c, group_offsets.c, group_reset.c */
-rest_handler rest_groups_list, rest_group_get, rest_group_delete, rest_group_members, rest_group_evict, rest_group_owners, rest_group_timeline, rest_group_lag, rest_group_offsets,
+rest_handler rest_groups_list, rest_group_get, rest_group_delete, rest_group_members, rest_group_assignments, rest_topic_groups, rest_group_evict, rest_group_owners, rest_group_timeline, rest_group_lag, rest_group_offsets,
     rest_group_offsets_put, rest_group_offset_get, rest_group_offset_put, rest_group_offset_delete, rest_group_offsets_delete, rest_group_reset;
 /* transactions.c */
 rest_handler rest_transactions_list, rest_transaction_get, rest_transaction_abort;
