@@ -291,31 +291,12 @@ static void drop_configs(struct applying *a, const struct coord_value *before)
     }
 }
 
-static void drop_topics(struct applying *a)
-{
-    struct ot_coord_topic_row row;
-    struct ot_uuid last = { { 0 } };
-    uint32_t count = 0;
-    struct broker_partition **all = broker_partitions_copy(broker_core_of(a->broker), &count);
-    for (uint32_t i = 0; all != NULL && i < count; i++) {
-        const struct ot_uuid id = all[i]->topic->id;
-        if (!ot_uuid_equal(&id, &last) && coord_topic_get(a->value, &id, &row) == OT_ERR_NOT_FOUND) {
-            forget_offsets(a->broker, &id);
-            broker_topic_remove(a->broker, &id);
-        }
-        last = id;
-        broker_partition_put(all[i]);
-    }
-    free(all);
-}
-
 void broker_apply_whole(struct broker *broker, const struct coord_value *before, const struct coord_value *value, struct broker_batch *batch)
 {
     struct applying a;
     applying_begin(&a, broker, value, batch);
     drop_configs(&a, before);
     broker_apply_configs(broker, value);
-    drop_topics(&a);
     configure_all(&a);
     ot_arena_free(&a.arena);
     broker_apply_all(broker, value, batch);
