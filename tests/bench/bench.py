@@ -351,8 +351,7 @@ def groups(side):
     topic = topic_of("group")
     with side.server.connect(timeout_s=60) as c:
         Admin(c).create(topic, partitions=groups_bench.PARTITIONS)
-        ask = {"keyType": 0, "coordinatorKeys": [topic]}
-        until(lambda: c.ask("FindCoordinator", 4, ask)["coordinators"][0]["errorCode"] == 0, 60, "a group coordinator", step_s=0.5)
+    commits_bench.coordinator(side, topic)
     return groups_bench.rebalances(side, topic, commits_bench.fine_cpu_s)
 
 
