@@ -1,6 +1,8 @@
 """Consumer groups of the new protocol (group.protocol=consumer) with real clients: librdkafka through confluent-kafka, Kafka's Java consumer and its tools."""
+import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka.admin import AdminClient
 
 from admin import Admin
-from harness import until
+from harness import TOP, until
 from java import TOOLS, command, java, need_java
 
 pytestmark = pytest.mark.timeout(240)
@@ -22,14 +24,15 @@ FAST = {"group_consumer_heartbeat_interval_ms": 300, "group_consumer_min_heartbe
 NEW = ["group.protocol=consumer"]
 CLASSIC = ["group.protocol=classic", "partition.assignment.strategy=cooperative-sticky", "session.timeout.ms=3000", "heartbeat.interval.ms=300"]
 SCRIPT = Path(__file__).with_name("group_member.py")
+NODE_MODULES = TOP / "build" / "node" / "node_modules"
 
 
 class Member:
     """A consumer in a process of its own: what it has, and what it read as (topic, partition, offset)."""
 
-    def __init__(self, broker, group, topic, settings):
-        self.process = subprocess.Popen([sys.executable, SCRIPT, broker.bootstrap, group, topic, *settings], stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True)
+    def __init__(self, broker, group, topic, settings, words=None):
+        self.process = subprocess.Popen(words or [sys.executable, SCRIPT, broker.bootstrap, group, topic, *settings], stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True, env={**os.environ, "NODE_MODULES": str(NODE_MODULES)})
         self.has, self.read = set(), []
         self.thread = threading.Thread(target=self._listen, daemon=True)
         self.thread.start()
@@ -310,6 +313,56 @@ def test_java_consumers_join_die_and_leave_beside_librdkafka(fast, name, members
         for m in java_members:
             m.process.kill()
             m.process.wait(30)
+
+
+def node_member(broker, group, topic):
+    if not shutil.which("node") or not (NODE_MODULES / "@platformatic" / "kafka").is_dir():
+        pytest.skip("no node, or no @platformatic/kafka in build/node (./dev setup)")
+    return ["node", str(TOP / "tests" / "interop" / "node" / "group_member.mjs"), broker.bootstrap, group, topic]
+
+
+@pytest.fixture(scope="module")
+def go_member():
+    """franz-go's program, built once."""
+    if not shutil.which("go"):
+        pytest.skip("no go")
+    target = TOP / "build" / "go" / "interop"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(["go", "build", "-o", str(target), "."], cwd=TOP / "tests" / "interop" / "go", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+    assert done.returncode == 0, done.stdout.decode()
+    return lambda broker, group, topic: [str(target), broker.bootstrap, topic, "member", group]
+
+
+def one_of_another_client_beside_librdkafka(broker, name, members, words):
+    """They share, one dies, one leaves, one comes: nothing is left unread, and the group is of the new protocol."""
+    create(broker, name, 6)
+    produce(broker, name, 60, 6)
+    first = members(broker, name, name, [], words)
+    until(lambda: first.has == set(range(6)) and len(first.read) == 60, 40, shows([first]))
+    assert group_type(broker, name) == "CONSUMER"
+    second = members(broker, name, name, NEW)
+    third = members(broker, name, name, [], words)
+    until(lambda: settled([first, second, third], 6), 30, shows([first, second, third]))
+    first.end(signal.SIGKILL)
+    until(lambda: settled([second, third], 6), 30, shows([second, third]))
+    produce(broker, name, 60, 6)
+    second.end()
+    until(lambda: third.has == set(range(6)), 30, shows([third]))
+    produce(broker, name, 60, 6)
+    wanted = {(name, p, o) for p in range(6) for o in range(30)}
+    until(lambda: {r for m in (first, second, third) for r in m.read} == wanted, 30, "all was read by somebody")
+    fourth = members(broker, name, name, [], words)
+    until(lambda: settled([third, fourth], 6), 30, shows([third, fourth]))
+    third.end()
+    until(lambda: fourth.has == set(range(6)), 30, shows([fourth]))
+
+
+def test_a_node_client_joins_reads_dies_and_leaves(fast, name, members):
+    one_of_another_client_beside_librdkafka(fast, name, members, node_member(fast, name, name))
+
+
+def test_franz_go_joins_reads_dies_and_leaves(fast, name, members, go_member):
+    one_of_another_client_beside_librdkafka(fast, name, members, go_member(fast, name, name))
 
 
 @pytest.mark.long

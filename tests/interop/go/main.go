@@ -106,8 +106,12 @@ func transactions(ctx context.Context, broker, topic string) {
 }
 
 func main() {
+	if len(os.Args) == 5 && os.Args[3] == "member" {
+		member(os.Args[1], os.Args[2], os.Args[4])
+		return
+	}
 	if len(os.Args) != 4 {
-		check(errors.New("usage: interop BROKER TOPIC codecs|group|transactions"))
+		check(errors.New("usage: interop BROKER TOPIC codecs|group|transactions, or interop BROKER TOPIC member GROUP"))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
