@@ -117,7 +117,7 @@ struct rpc_grpc_server {
     int32_t message_bytes_max, heartbeat_ms;
     uint64_t inflight_bytes_max;
     _Atomic uint32_t round_robin;
-    struct ot_series *answered[RPCG_METHODS_MAX + 1][RPCG_CODES], *duration[RPCG_METHODS_MAX + 1], *calls[RPCG_METHODS_MAX + 1], *received, *sent_mapped, *sent_copy;
+    struct ot_series *answered[RPCG_METHODS_MAX + 1][RPCG_CODES], *duration[RPCG_METHODS_MAX + 1], *calls[RPCG_METHODS_MAX + 1], *received, *sent_mapped, *sent_copy, *cold_reads;
 };
 
 /* ---- call.c: the life of calls */

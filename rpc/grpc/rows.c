@@ -128,6 +128,7 @@ static void batches_prepare(struct rpcg_row *row)
         return;
     }
     if (is_cold(row)) {
+        ot_series_add(server->cold_reads, 1);
         row->task.run = populate_io;
         server->away++;
         ot_exec_post(server->io_exec, &row->task);

@@ -263,6 +263,7 @@ static void metrics_init(struct rpc_grpc_server *server)
     server->received = ot_series_get(server->metrics, OT_METRIC_grpc_received_bytes_total, NULL);
     server->sent_mapped = ot_series_get(server->metrics, OT_METRIC_sent_bytes_total, (const char *[]){ "mapped" });
     server->sent_copy = ot_series_get(server->metrics, OT_METRIC_sent_bytes_total, (const char *[]){ "copy" });
+    server->cold_reads = ot_series_get(server->metrics, OT_METRIC_log_cold_reads_total, NULL);
 }
 
 static void queue_open(struct rpc_grpc_server *server)
