@@ -126,7 +126,7 @@ def test_go_and_grpcurl(broker, name, tmp_path):
         assert done.returncode == 0, done.stdout.decode()
 
     for tool, module in (("protoc-gen-go", "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.6"), ("protoc-gen-go-grpc", "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.5.1"),
-                         ("grpcurl", "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3")):
+                         ("grpcurl", "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3"), ("grpc-health-probe", "github.com/grpc-ecosystem/grpc-health-probe@v0.4.38")):
         if not (bin_dir / tool).exists():
             go("install", module)
     shutil.copytree(EXAMPLES / "go", tmp_path / "go")
@@ -155,6 +155,8 @@ def test_go_and_grpcurl(broker, name, tmp_path):
     assert "rpc ProduceStream" in grpcurl(address(broker), "describe", "ottla.v1.Log")[1]
     assert '"baseOffset": "3"' in grpcurl("-d", f'{{"topic": "{name}", "records": [{{"value": "aGk="}}]}}', address(broker), "ottla.v1.Log/Produce")[1]
     assert "SERVING" in grpcurl("-d", '{"service": "ottla.v1.Log"}', address(broker), "grpc.health.v1.Health/Check")[1]
+    for words, status in (([], 0), (["-service", "ottla.v1.Log"], 0), (["-service", "nobody"], 3), (["-addr", "127.0.0.1:1"], 2)):
+        assert subprocess.run([bin_dir / "grpc-health-probe", "-addr", address(broker), *words], stderr=subprocess.DEVNULL, timeout=60).returncode == status, words
     code, text = grpcurl("-d", f'{{"topic": "{name}", "offset": 99}}', address(broker), "ottla.v1.Log/Fetch")
     assert code != 0 and "OutOfRange" in text and "google.rpc.ErrorInfo" in text
     assert kcat(broker, "-C", "-t", name, "-o", "beginning", "-e", "-q")[0].split("\n")[:4] == ["from kcat", "one", "two", "hi"]

@@ -16,6 +16,7 @@ static grpc_completion_queue *queue;
 static grpc_channel *channel;
 
 static size_t pool_bytes = 64 << 20;
+static struct rpc_grpc_security security;
 
 static void server_open(const char *key, const char *value)
 {
@@ -26,7 +27,7 @@ static void server_open(const char *key, const char *value)
     requests = ot_pool_new("requests", pool_bytes, 0);
     responses = ot_pool_new("responses", 64 << 20, 1 << 20);
     const struct rpc_grpc_setup setup = { .listeners = &listener, .listener_count = 1, .config = broker_config_current(fake.config), .request_pool = requests,
-        .response_pool = responses, .quota_bytes = 256 << 20, .io = ot_io_real(), .io_exec = ot_exec_pool_exec(fake.pool) };
+        .response_pool = responses, .quota_bytes = 256 << 20, .io = ot_io_real(), .io_exec = ot_exec_pool_exec(fake.pool), .security = security };
     assert_int_equal(rpc_grpc_server_open(&setup, &server, text, sizeof text), OT_OK);
     assert_int_equal(rpc_grpc_server_start(server, (struct broker *)(void *)&fake), OT_OK);
     grpc_channel_credentials *plain = grpc_insecure_credentials_create();
@@ -331,11 +332,212 @@ static void a_server_that_never_started_goes_quietly(void **state)
     fake_free();
 }
 
+/* ---- the hooks of security */
+
+static struct { uint32_t asked, credentials; bool strange; char method[64], token[64]; } guard;
+
+static void *guard_credentials(void *arg)
+{
+    (void)arg;
+    guard.credentials++;
+    return grpc_insecure_server_credentials_create();
+}
+
+static enum ot_err guard_admit(void *arg, const void *call, struct ot_str (*metadata_get)(const void *call, const char *name), const char *method)
+{
+    const struct ot_str token = metadata_get(call, "authorization"), none = metadata_get(call, "not-there");
+    guard.strange |= arg != &guard || !none.null;      /* on the door's thread: told at the end */
+    guard.asked++;
+    (void)snprintf(guard.method, sizeof guard.method, "%s", method);
+    (void)snprintf(guard.token, sizeof guard.token, "%.*s", (int)token.bytes, token.null ? "" : token.data);
+    if (token.null) return OT_ERR_SASL_AUTHENTICATION_FAILED;
+    return ot_str_equal(token, ot_str_of("Bearer reader")) && strstr(method, "Produce") != NULL ? OT_ERR_TOPIC_AUTHORIZATION_FAILED : OT_OK;
+}
+
+static void call_send_as(struct call *call, const char *method, const char *token, const void *data, size_t bytes)
+{
+    grpc_metadata header = { .key = grpc_slice_from_static_string("authorization"), .value = grpc_slice_from_static_string(token == NULL ? "" : token) };
+    grpc_byte_buffer *message = message_of(data, bytes);
+    call_open(call, method);
+    const grpc_op ops[] = { { .op = GRPC_OP_SEND_INITIAL_METADATA, .data.send_initial_metadata = { .count = token == NULL ? 0 : 1, .metadata = &header } },
+        { .op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = message }, { .op = GRPC_OP_SEND_CLOSE_FROM_CLIENT } };
+    assert_true(run(call, ops, 3));
+    grpc_byte_buffer_destroy(message);
+    const grpc_op first = { .op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &call->first };
+    (void)run(call, &first, 1);
+}
+
+static grpc_status_code unary_as(struct call *call, const char *method, const char *token, const void *data, size_t bytes)
+{
+    call_send_as(call, method, token, data, bytes);
+    (void)call_receive(call);
+    return call_close(call);
+}
+
+static void callers_are_admitted_by_what_they_say_of_themselves(void **state)
+{
+    (void)state;
+    static const char produce[] = "\x0a\x01" "a\x7a\x01x", fetch[] = "\x0a\x01" "a\x40\x02";
+    struct call call;
+    memset(&guard, 0, sizeof guard);
+    security = (struct rpc_grpc_security){ &guard, guard_credentials, guard_admit };
+    server_open(NULL, NULL);
+    security = (struct rpc_grpc_security){ NULL, NULL, NULL };
+    assert_int_equal(guard.credentials, 1);
+    assert_int_equal(unary_as(&call, "/ottla.v1.Log/Produce", NULL, produce, sizeof produce - 1), ot_err_grpc(OT_ERR_SASL_AUTHENTICATION_FAILED));
+    assert_true(says(&call, "SASL_AUTHENTICATION_FAILED"));
+    assert_int_equal(unary_as(&call, "/ottla.v1.Log/Produce", "Bearer reader", produce, sizeof produce - 1), ot_err_grpc(OT_ERR_TOPIC_AUTHORIZATION_FAILED));
+    assert_int_equal(produces(), 0);
+    assert_string_equal(guard.token, "Bearer reader");
+    assert_string_equal(guard.method, "/ottla.v1.Log/Produce");
+    assert_int_equal(unary_as(&call, "/ottla.v1.Log/Fetch", "Bearer reader", fetch, sizeof fetch - 1), GRPC_STATUS_OK);
+    assert_int_equal(unary_as(&call, "/ottla.v1.Log/Produce", "Bearer writer", produce, sizeof produce - 1), GRPC_STATUS_OK);
+    assert_int_equal(produces(), 1);
+    /* methods that are found by their path, and streams, before anything is read from them */
+    assert_int_equal(unary_as(&call, "/ottla.v1.Log/Metadata", NULL, "", 0), ot_err_grpc(OT_ERR_SASL_AUTHENTICATION_FAILED));
+    assert_string_equal(guard.method, "/ottla.v1.Log/Metadata");
+    assert_int_equal(unary_as(&call, "/ottla.v1.Log/ProduceStream", NULL, produce, sizeof produce - 1), ot_err_grpc(OT_ERR_SASL_AUTHENTICATION_FAILED));
+    assert_int_equal(unary_as(&call, "/ottla.v1.Log/Consume", NULL, "", 0), ot_err_grpc(OT_ERR_SASL_AUTHENTICATION_FAILED));
+    assert_int_equal(unary_as(&call, "/ottla.v1.Log/Nothing", NULL, "", 0), GRPC_STATUS_UNIMPLEMENTED);
+    assert_int_equal(guard.asked, 7);
+    assert_false(guard.strange);
+    server_close();
+}
+
+/* ---- members of groups */
+
+static struct ot_blob field_of(struct ot_blob body, uint32_t number)
+{
+    struct ot_reader reader = ot_reader_over(body.data, body.bytes);
+    struct rpcg_field field;
+    while (rpcg_field_next(&reader, &field))
+        if (field.number == number) return field.type == RPCG_BYTES ? field.bytes : (struct ot_blob){ .data = (const uint8_t *)"", .bytes = (uint32_t)field.value };
+    return (struct ot_blob){ .null = true };
+}
+
+static struct ot_blob answer_of(const struct call *call) { return (struct ot_blob){ call->bytes, (uint32_t)call->count, false }; }
+
+/* The next assignment with so many partitions. */
+static struct ot_blob assignment_with(struct call *call, uint32_t wanted)
+{
+    for (int i = 0; i < 20; i++) {
+        assert_true(call_receive(call));
+        const struct ot_blob assignment = field_of(answer_of(call), 9);
+        struct ot_reader reader = ot_reader_over(assignment.data, assignment.null ? 0 : assignment.bytes);
+        struct rpcg_field field;
+        uint32_t count = 0;
+        while (rpcg_field_next(&reader, &field)) count += field.number == 3 ? 1u : 0u;
+        if (!assignment.null && count == wanted) return assignment;
+    }
+    fail_msg("no assignment with %u partitions", wanted);
+    return (struct ot_blob){ .null = true };
+}
+
+#define JOIN_ORDERS "\x0a\x0d\x0a\x01g\x12\x06" "orders\x20\x02"       /* group g, topic orders, from the earliest on */
+
+static void consume_open(struct call *call, const char *join, size_t bytes)
+{
+    call_open(call, "/ottla.v1.Log/Consume");
+    call_send(call, join, bytes, true, false);
+    const grpc_op first = { .op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &call->first };
+    (void)run(call, &first, 1);
+}
+
+static grpc_status_code half_close(struct call *call)
+{
+    const grpc_op op = { .op = GRPC_OP_SEND_CLOSE_FROM_CLIENT };
+    (void)run(call, &op, 1);
+    while (call_receive(call)) {
+    }
+    return call_close(call);
+}
+
+static void orders_made(void)
+{
+    struct fake_topic *topic = fake_topic("orders", 3);
+    topic->id = (struct ot_uuid){ { 7 } };
+}
+
+static void a_member_gets_its_partitions_and_leaves(void **state)
+{
+    (void)state;
+    struct call call, again;
+    server_open(NULL, NULL);
+    orders_made();
+    consume_open(&call, JOIN_ORDERS, sizeof JOIN_ORDERS - 1);
+    const struct ot_blob assignment = assignment_with(&call, 3);
+    assert_int_equal(field_of(assignment, 1).bytes, 22);       /* a member id was made */
+    assert_int_equal(half_close(&call), GRPC_STATUS_OK);
+    /* what it left is there for the next one at once */
+    consume_open(&again, JOIN_ORDERS, sizeof JOIN_ORDERS - 1);
+    (void)assignment_with(&again, 3);
+    (void)grpc_call_cancel(again.call, NULL);
+    assert_int_equal(call_close(&again), GRPC_STATUS_CANCELLED);
+    server_close();
+}
+
+static void partitions_led_elsewhere_are_told_with_their_leader(void **state)
+{
+    (void)state;
+    struct call call;
+    server_open(NULL, NULL);
+    orders_made();
+    fake.other_host = "there";
+    fake.leader_elsewhere = 2;
+    fake.row_error = OT_ERR_NOT_LEADER_OR_FOLLOWER;
+    consume_open(&call, JOIN_ORDERS, sizeof JOIN_ORDERS - 1);
+    struct ot_blob position = { .null = true };
+    for (int i = 0; i < 20 && (position.null || field_of(position, 5).null); i++) position = field_of(assignment_with(&call, 3), 3);
+    const struct ot_blob address = field_of(position, 5);
+    assert_true(ot_str_equal((struct ot_str){ (const char *)address.data, address.bytes, false }, ot_str_of("there:9194")));
+    /* what was read there is acknowledged here */
+    uint8_t data[64];
+    struct ot_writer inside = ot_writer_over(data + 2, sizeof data - 2);
+    rpcg_put_text(&inside, 1, "orders");
+    rpcg_put_int(&inside, 2, field_of(position, 2).null ? 0 : field_of(position, 2).bytes);
+    rpcg_put_int(&inside, 3, 100000);
+    rpcg_put_int(&inside, 4, field_of(position, 4).bytes);
+    data[0] = 0x12;
+    data[1] = (uint8_t)inside.needed;
+    call_send(&call, data, inside.needed + 2, false, false);
+    struct ot_blob committed = { .null = true };
+    for (int i = 0; i < 20 && committed.null; i++) {
+        assert_true(call_receive(&call));
+        committed = field_of(answer_of(&call), 10);
+    }
+    assert_int_equal(field_of(committed, 3).bytes, 100000);
+    assert_int_equal(half_close(&call), GRPC_STATUS_OK);
+    server_close();
+}
+
+static void a_group_that_is_coordinated_elsewhere_says_where(void **state)
+{
+    (void)state;
+    struct call call;
+    server_open(NULL, NULL);
+    orders_made();
+    fake.group_error = OT_ERR_NOT_COORDINATOR;
+    fake.other_host = "there";
+    fake.coordinator = 2;
+    consume_open(&call, JOIN_ORDERS, sizeof JOIN_ORDERS - 1);
+    while (call_receive(&call)) {
+    }
+    assert_int_equal(call_close(&call), GRPC_STATUS_UNAVAILABLE);
+    assert_true(says(&call, "NOT_COORDINATOR") && says(&call, "there:9194"));
+    assert_int_equal(UNARY(&call, "FetchOffsets", "\x0a\x01g"), GRPC_STATUS_UNAVAILABLE);
+    assert_true(says(&call, "NOT_COORDINATOR") && says(&call, "there:9194"));
+    assert_int_equal(UNARY(&call, "CommitOffsets", "\x0a\x01g\x12\x03\x0a\x01" "a"), GRPC_STATUS_UNAVAILABLE);
+    assert_true(says(&call, "there:9194"));
+    server_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_partition_led_elsewhere_names_its_leader),
         cmocka_unit_test(appends_start_in_their_order_even_when_they_are_queued_late), cmocka_unit_test(no_more_is_read_than_may_be_in_flight), cmocka_unit_test(messages_wait_in_line_for_room_in_the_pool),
         cmocka_unit_test(a_waiting_fetch_is_cancelled_with_its_call), cmocka_unit_test(a_request_that_is_too_large_for_its_kind_is_refused),
+        cmocka_unit_test(callers_are_admitted_by_what_they_say_of_themselves), cmocka_unit_test(a_member_gets_its_partitions_and_leaves),
+        cmocka_unit_test(partitions_led_elsewhere_are_told_with_their_leader), cmocka_unit_test(a_group_that_is_coordinated_elsewhere_says_where),
         cmocka_unit_test(a_server_that_never_started_goes_quietly) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

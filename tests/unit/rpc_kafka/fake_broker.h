@@ -16,6 +16,7 @@ struct fake_broker {
     struct broker_config_store *config;
     struct ot_exec_pool *pool;             /* answers come from its threads, as in life */
     enum ot_err group_error;               /* every ask about groups is refused with it */
+    int32_t coordinator;                   /* of groups; 0: this broker */
     struct fake_topic topics[FAKE_TOPICS_MAX];
     uint32_t topic_count;
     int32_t node_id, controller_id;

@@ -149,4 +149,4 @@ void broker_group_cancel(struct broker_group_call *call)
 
 bool broker_shard_served(struct broker *broker, enum broker_shard_kind_id kind) { return (void)broker, (void)kind, true; }
 int32_t broker_shard_count(struct broker *broker, enum broker_shard_kind_id kind) { return (void)broker, (void)kind, 5; }
-int32_t broker_shard_leader(struct broker *broker, enum broker_shard_kind_id kind, struct ot_str key) { return (void)broker, (void)kind, (void)key, fake.node_id; }
+int32_t broker_shard_leader(struct broker *broker, enum broker_shard_kind_id kind, struct ot_str key) { return (void)broker, (void)kind, (void)key, fake.coordinator != 0 ? fake.coordinator : fake.node_id; }
