@@ -460,6 +460,7 @@ def grpc_rounds(root, rounds):
             side.server.kill()
             shutil.rmtree(side.server.directory, ignore_errors=True)
         figures["bare"] = grpc_bench.bare(cpu_s, root, harness.free_ports)
+        figures["append"] = grpc_bench.append(root)
         out.append(figures)
     grpc_bench.table(out)
     return out

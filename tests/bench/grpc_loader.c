@@ -3,9 +3,11 @@
  *   unary     HOST:PORT TOPIC COUNT RECORD_BYTES IN_FLIGHT        Produce, one batch of one record a call, acks=1
  *   stream    HOST:PORT TOPIC BYTES BATCH_BYTES IN_FLIGHT         ProduceStream, acks=1
  *   subscribe HOST:PORT TOPIC BYTES MESSAGE_BYTES                 Subscribe to record batches from the start
+ *   append    FILE BYTES BATCH_BYTES     pwritev of batches to a growing, preallocated file, one a call: what an append costs whoever makes it
  *   bare      HOST:PORT FILE     the least that a C core server can do with these calls: answer, count, or send slices of the mapped FILE
  *
- * The client modes print one JSON line. Latencies are of a call (unary), or from a message's sending to its acknowledgement (stream). */
+ * The client modes print one JSON line. Latencies are of a call (unary), from a message's sending to its acknowledgement (stream), or between
+ * one message and the next (subscribe). */
 #include <fcntl.h>
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
@@ -18,7 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <time.h>
 #include "base/util.h"
 
@@ -322,6 +326,7 @@ static int subscribe(char **words)
     grpc_metadata_array_init(&first);
     grpc_metadata_array_init(&last);
     const int64_t begun_us = now_us();
+    int64_t last_us = begun_us;
     grpc_call *call = call_new("/ottla.v1.Log/Subscribe");
     const grpc_op begin[] = { { .op = GRPC_OP_SEND_INITIAL_METADATA }, { .op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = message },
         { .op = GRPC_OP_SEND_CLOSE_FROM_CLIENT }, { .op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &first } };
@@ -337,6 +342,9 @@ static int subscribe(char **words)
             die("the stream ended");
         }
         if (event.tag != tag_of(READ) || answer == NULL) continue;
+        const int64_t came_us = now_us();
+        time_add(came_us - last_us);
+        last_us = came_us;
         bytes += grpc_byte_buffer_length(answer);
         messages++;
         grpc_byte_buffer_destroy(answer);
@@ -509,16 +517,38 @@ static int bare(char **words)
     }
 }
 
+/* ---- an append and nothing else */
+static int append(char **words)
+{
+    const uint64_t bytes_max = strtoull(words[1], NULL, 10), batch_bytes = strtoull(words[2], NULL, 10);
+    const int fd = open(words[0], O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0600);
+    uint8_t *batch = malloc(batch_bytes);
+    struct rusage before, after;
+    uint64_t pos = 0, count = 0;
+    if (fd < 0 || batch == NULL) die("append");
+    memset(batch, 'x', batch_bytes);
+    getrusage(RUSAGE_SELF, &before);
+    for (; pos < bytes_max; pos += batch_bytes, count++) {
+        const struct iovec one = { batch, batch_bytes };
+        if (pos % (64 << 20) < batch_bytes) (void)fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)pos, 64 << 20);
+        if (pwritev(fd, &one, 1, (off_t)pos) != (ssize_t)batch_bytes) die("pwritev");
+    }
+    getrusage(RUSAGE_SELF, &after);
+    const double cpu_s = (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_stime.tv_sec) +
+        (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec - before.ru_stime.tv_usec) / 1e6;
+    printf("{\"requests\": %llu, \"bytes\": %llu, \"cpu_s\": %.6f}\n", (unsigned long long)count, (unsigned long long)pos, cpu_s);
+    return 0;
+}
 
 int main(int count, char **words)
 {
     static const struct { const char *name; int words; int (*run)(char **words); } modes[] = { { "unary", 7, unary }, { "stream", 7, stream }, { "subscribe", 6, subscribe },
-        { "bare", 4, bare } };
+        { "append", 5, append }, { "bare", 4, bare } };
     (void)mallopt(M_MMAP_THRESHOLD, 8 << 20);      /* as the server does */
     (void)mallopt(M_TRIM_THRESHOLD, 64 << 20);
     (void)mallopt(M_TOP_PAD, 4 << 20);
     grpc_init();
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
         if (count == modes[i].words && strcmp(words[1], modes[i].name) == 0) return modes[i].run(words + 2);
-    die("unary | stream | subscribe | bare: see the head of its source");
+    die("unary | stream | subscribe | append | bare: see the head of its source");
 }

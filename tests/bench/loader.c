@@ -243,13 +243,39 @@ static struct out produce_request(const struct job *job, const struct out *recor
     return out;
 }
 
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* How long requests took, from their sending to the end of their answers. */
+static int64_t *took_ns;
+static size_t took_count, took_cap;
+
+static void took(int64_t ns)
+{
+    if (took_count == took_cap && (took_ns = realloc(took_ns, (took_cap = took_cap * 2 + 65536) * sizeof(*took_ns))) == NULL) die("memory");
+    took_ns[took_count++] = ns;
+}
+
+static double took_us(double part) { return took_count == 0 ? 0 : (double)took_ns[(size_t)((double)(took_count - 1) * part)] / 1e3; }
+
 static void report(const char *mode, const struct job *job, int64_t bytes, int64_t requests, const struct timespec *start)
 {
     struct timespec end;
     clock_gettime(CLOCK_MONOTONIC, &end);
     double seconds = (double)(end.tv_sec - start->tv_sec) + (double)(end.tv_nsec - start->tv_nsec) / 1e9;
-    printf("{\"mode\":\"%s\",\"bytes\":%lld,\"plain_bytes\":%lld,\"requests\":%lld,\"seconds\":%.6f}\n", mode, (long long)bytes,
-        (long long)requests * job->batch_records * job->record_bytes, (long long)requests, seconds);
+    qsort(took_ns, took_count, sizeof(*took_ns), compare);
+    printf("{\"mode\":\"%s\",\"bytes\":%lld,\"plain_bytes\":%lld,\"requests\":%lld,\"seconds\":%.6f,\"p50_us\":%.1f,\"p99_us\":%.1f,\"p999_us\":%.1f}\n", mode,
+        (long long)bytes, (long long)requests * job->batch_records * job->record_bytes, (long long)requests, seconds, took_us(0.5), took_us(0.99), took_us(0.999));
 }
 
 static void produce_answer(int fd, const struct job *job)
@@ -280,20 +306,24 @@ static void produce(const char *host, int port, const struct job *job, int acks,
         requests[p] = produce_request(job, &records, p, acks);
     }
     int fd = dial(host, port);
-    int64_t total = total_requests(job), answered = acks == 0 ? total : 0;
+    int64_t total = total_requests(job), answered = acks == 0 ? total : 0, *sent_ns = calloc((size_t)in_flight + 1, sizeof(*sent_ns));
     struct timespec start;
+    if (sent_ns == NULL) die("memory");
     clock_gettime(CLOCK_MONOTONIC, &start);
     for (int64_t sent = 0; sent < total; sent++) {
         const struct out *next = &requests[sent % job->partitions];
+        sent_ns[sent % (in_flight + 1)] = now_ns();
         send_all(fd, next->data, next->bytes, 0);
         if (acks != 0 && sent + 1 - answered >= in_flight) {
             produce_answer(fd, job);
-            answered++;
+            took(now_ns() - sent_ns[answered++ % (in_flight + 1)]);
         }
     }
     for (; answered < total; answered++) {
         produce_answer(fd, job);
+        took(now_ns() - sent_ns[answered % (in_flight + 1)]);
     }
+    free(sent_ns);
     report("produce", job, total * (int64_t)records.bytes, total, &start);
 }
 
@@ -304,13 +334,6 @@ struct pace {
     int64_t total, start_ns, per_second;
     int fd;
 };
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static int64_t due_ns(const struct pace *pace, int64_t number) { return pace->start_ns + number * 1000000000 / pace->per_second; }
 
@@ -328,31 +351,25 @@ static void *pace_send(void *arg)
     return NULL;
 }
 
-static int compare(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 static void paced(const char *host, int port, const struct job *job, int acks, int per_second)
 {
     struct out records = batch(job), *requests = calloc((size_t)job->partitions, sizeof(*requests));
     struct pace pace = { job, requests, total_requests(job), 0, per_second, dial(host, port) };
-    int64_t *took_ns = calloc((size_t)pace.total, sizeof(*took_ns));
-    if (requests == NULL || took_ns == NULL) die("memory");
+    int64_t *pace_ns = calloc((size_t)pace.total, sizeof(*pace_ns));
+    if (requests == NULL || pace_ns == NULL) die("memory");
     for (int p = 0; p < job->partitions; p++) requests[p] = produce_request(job, &records, p, acks);
     pace.start_ns = now_ns() + 1000000;
     pthread_t sender;
     if (pthread_create(&sender, NULL, pace_send, &pace) != 0) die("thread");
     for (int64_t i = 0; i < pace.total; i++) {
         produce_answer(pace.fd, job);
-        took_ns[i] = now_ns() - due_ns(&pace, i);
+        pace_ns[i] = now_ns() - due_ns(&pace, i);
     }
     pthread_join(sender, NULL);
-    qsort(took_ns, (size_t)pace.total, sizeof(*took_ns), compare);
+    qsort(pace_ns, (size_t)pace.total, sizeof(*pace_ns), compare);
     printf("{\"mode\":\"pace\",\"bytes\":%lld,\"requests\":%lld,\"p50_ms\":%.4f,\"p99_ms\":%.4f,\"p999_ms\":%.4f,\"max_ms\":%.4f}\n",
-        (long long)(pace.total * (int64_t)records.bytes), (long long)pace.total, (double)took_ns[pace.total / 2] / 1e6,
-        (double)took_ns[pace.total * 99 / 100] / 1e6, (double)took_ns[pace.total * 999 / 1000] / 1e6, (double)took_ns[pace.total - 1] / 1e6);
+        (long long)(pace.total * (int64_t)records.bytes), (long long)pace.total, (double)pace_ns[pace.total / 2] / 1e6,
+        (double)pace_ns[pace.total * 99 / 100] / 1e6, (double)pace_ns[pace.total * 999 / 1000] / 1e6, (double)pace_ns[pace.total - 1] / 1e6);
 }
 
 static void fetch_request(struct out *out, const struct job *job, int partition, int64_t offset, int max_bytes)
@@ -407,12 +424,14 @@ static void fetch(const char *host, int port, const struct job *job, int max_byt
     clock_gettime(CLOCK_MONOTONIC, &start);
     for (int64_t round = 0; got < job->bytes; round++) {
         int partition = (int)(round % job->partitions);
+        int64_t asked_ns = now_ns();
         for (int c = 0; c < connections; c++) {
             fetch_request(&request, job, partition, offsets[c * job->partitions + partition], max_bytes);
             send_all(fds[c], request.data, request.bytes, 0);
         }
         for (int c = 0; c < connections; c++, count++) {
             int64_t *offset = &offsets[c * job->partitions + partition], high_watermark = 0, bytes = fetch_answer(fds[c], job, &high_watermark);
+            took(now_ns() - asked_ns);
             got += bytes;
             *offset += bytes / (int64_t)records.bytes * job->batch_records;
             if (*offset >= high_watermark) *offset = 0;
