@@ -18,6 +18,7 @@
 #include "cli/shared.h"
 #include "cli/table.h"
 #include "cli/topic.h"
+#include "cli/txn.h"
 #include "cli/server.h"
 #include "cli/version.h"
 
@@ -36,6 +37,8 @@ const struct cli_command cli_commands[] = {
     { "cluster", "jobs", NULL, "long work: what runs, and what ended", "  ottla cluster jobs --state running\n  ottla cluster jobs --cancel j-6b0d1e12-2", cli_cluster_jobs_flags, cli_cluster_jobs_run, cli_api_flags },
     { "cluster", "feature", "[list|upgrade|downgrade] [name=level]...", "feature levels",
         "  ottla cluster feature list\n  ottla cluster feature upgrade transaction.version=2 --dry-run", cli_cluster_feature_flags, cli_cluster_feature_run, cli_api_flags },
+    { "cluster", "txn", "[list|describe|abort] [id]", "transactions: who has one open, for how long, and the end of one that hangs",
+        "  ottla cluster txn list --longer-than-ms 60000\n  ottla cluster txn describe orders-writer\n  ottla cluster txn abort orders-writer", cli_txn_flags, cli_txn_run, cli_api_flags },
     { "topic", "list", NULL, "the topics", "  ottla topic list\n  ottla topic list --state under_replicated -o name", cli_topic_list_flags, cli_topic_list_run, cli_api_flags },
     { "topic", "describe", "<topic>", "one topic and its partitions", "  ottla topic describe orders\n  ottla topic describe orders --watch=5", cli_watch_flags, cli_topic_describe_run, cli_api_flags },
     { "topic", "create", "<topic>", "make a topic",

@@ -18,7 +18,8 @@ static const char *advice_for(const char *check)
         {"controller_active", "a majority of the coordinator's voters must run"},
         {"disk_free", "delete topics or records, shorten retention, or add space"},
         {"log_dirs_online", "the log of the server says which call failed; mend the disk and restart"},
-        {"no_stuck_transactions", "the producer is gone: GET /v1/producers names it; its transaction holds back read_committed readers"},
+        {"clock_skew", "the broker's wall clock jumped: let chrony or systemd-timesyncd slew it. Retention and offsets by time go by it"},
+        {"no_stuck_transactions", "it holds back readers of committed records: ottla cluster txn list --longer-than-ms 900000, then ottla cluster txn abort ID"},
     };
     for (size_t i = 0; i < OT_ARRAY_COUNT(rows); i++)
         if (strcmp(rows[i].check, check) == 0) return rows[i].advice;

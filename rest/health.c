@@ -17,6 +17,7 @@ enum { DIRS_MAX = 64, OFFENDERS_MAX = 100, PRODUCERS_MAX = 20000, TRANSACTION_MA
 /* ---- checks */
 
 struct check_run {
+    struct rest_server *server;
     struct broker *broker;
     const struct broker_view *view;
     struct rest_json *out;                     /* for offenders; NULL: they are only counted */
@@ -111,6 +112,20 @@ static void no_stuck_transactions(struct check_run *run)
     free(stuck.producers);
 }
 
+/* Of this broker alone: how far brokers are apart is not measured. */
+static void clock_skew(struct check_run *run)
+{
+    const struct rest_clock *clock = &run->server->clock;
+    if (rest_clock_steady(clock, ot_clock_boot_us())) return;
+    run->count = 1;
+    if (run->out == NULL) return;
+    rest_json_open(run->out, NULL, '{');
+    rest_json_int(run->out, "broker", broker_node_id(run->broker));
+    rest_json_big(run->out, "stepped_ms", clock->stepped_ms);
+    rest_json_big(run->out, "stepped_ms_ago", (ot_clock_boot_us() - clock->stepped_us) / 1000);
+    rest_json_close(run->out, '}');
+}
+
 static const struct { const char *name; bool failing; void (*run)(struct check_run *run); } checks[] = {
     { "no_offline_partitions", true, no_offline_partitions },
     { "no_under_min_isr", true, no_under_min_isr },
@@ -119,13 +134,14 @@ static const struct { const char *name; bool failing; void (*run)(struct check_r
     { "disk_free", false, disk_free },
     { "log_dirs_online", false, log_dirs_online },
     { "no_stuck_transactions", false, no_stuck_transactions },
+    { "clock_skew", false, clock_skew },
 };
 OT_STATIC_ASSERT(OT_ARRAY_COUNT(checks) <= REST_CHECKS_MAX, "since when each is as it is");
 
 /* Runs one and takes note of when it changed. */
 static struct check_run look(struct rest_server *server, const struct broker_view *view, uint32_t index, struct rest_json *out)
 {
-    struct check_run run = { .broker = server->broker, .view = view, .out = out };
+    struct check_run run = { .server = server, .broker = server->broker, .view = view, .out = out };
     struct rest_check_since *since = &server->check_since[index];
     checks[index].run(&run);
     if (since->at_ms == 0 || since->ok != (run.count == 0)) *since = (struct rest_check_since){ .at_ms = ot_clock_wall_ms(), .ok = run.count == 0 };

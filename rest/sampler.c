@@ -144,6 +144,7 @@ static void tick(struct ot_timer *timer)
     server->sample_next = (server->sample_next + 1) % REST_SAMPLES;
     server->sample_count = OT_MIN(server->sample_count + 1, (uint32_t)REST_SAMPLES);
     forget_topics(server);
+    rest_clock_look(&server->clock, ot_clock_wall_ms(), ot_clock_boot_us());
     if (server->ticks % CHECK_TICKS == 1) rest_checks_tick(server);
     if (server->beat_us == 0) {
         rest_server_hold(server);

@@ -346,3 +346,29 @@ def test_members_share_with_other_clients(broker, admin, name):
             process.wait()
     read = sorted(seen + [line.decode().strip() for line in lines])
     assert read == sorted([f"{i}-{k}" for i in range(6) for k in range(20)] + [f"{i}-last" for i in range(6)])
+
+
+# ---- transactions
+
+def test_a_hanging_transaction_is_found_and_ended(broker, name):
+    ran = ottla(broker, "cluster", "txn")
+    assert ran.lines[0].split()[:2] == ["TRANSACTIONAL-ID", "STATE"]
+    ottla(broker, "topic", "create", name)
+    with broker.connect() as c:
+        made = c.ask("InitProducerId", 4, {"transactionalId": name, "transactionTimeoutMs": 60000, "producerId": -1, "producerEpoch": -1})
+        c.ask("AddPartitionsToTxn", 3, {"v3AndBelowTransactionalId": name, "v3AndBelowProducerId": made["producerId"], "v3AndBelowProducerEpoch": made["producerEpoch"],
+                                        "v3AndBelowTopics": [{"name": name, "partitions": [0]}]})
+    rows = ottla(broker, "cluster", "txn", "list", "--state", "ongoing", "--prefix", name).lines
+    assert rows[1].split()[:2] == [name, "ongoing"]
+    assert len(ottla(broker, "cluster", "txn", "list", "--longer-than-ms", 3600000, "--prefix", name).lines) == 1
+    told = ottla(broker, "cluster", "txn", "describe", name).out.decode()
+    assert "ongoing" in told and told.splitlines()[-1].split() == [name, "0"]
+    assert ottla(broker, "cluster", "txn", "describe", name, "-o", "json").json["state"] == "ongoing"
+    assert "could be aborted" in ottla(broker, "cluster", "txn", "abort", name, "--dry-run").out.decode()
+    assert "Nothing was done" in ottla(broker, "cluster", "txn", "abort", name, status=2).err
+    assert "aborted" in ottla(broker, "cluster", "txn", "abort", name, "--yes").out.decode()
+    assert "CONCURRENT_TRANSACTIONS" in ottla(broker, "cluster", "txn", "abort", name, "--dry-run", status=4).err
+    assert "CONCURRENT_TRANSACTIONS" in ottla(broker, "cluster", "txn", "abort", name, "--yes", status=4).err
+    assert ottla(broker, "cluster", "txn", "describe", "nobody", status=3).err.startswith("error: TRANSACTIONAL_ID_NOT_FOUND")
+    assert "try: describe" in ottla(broker, "cluster", "txn", "descrieb", name, status=2).err
+    assert "one transactional id" in ottla(broker, "cluster", "txn", "abort", status=2).err

@@ -170,7 +170,7 @@ def test_producers_across_partitions(rest, broker, name):
 def test_checks_say_since_when(rest):
     first = rest.get("/v1/health/checks/no_offline_partitions")
     assert first["ok"] and first["since"].endswith("Z") and rest.get("/v1/health/checks/no_offline_partitions")["since"] == first["since"]
-    assert {"no_stuck_transactions", "controller_active"} <= {c["name"] for c in rest.get("/v1/cluster/health")["checks"]}
+    assert {"no_stuck_transactions", "controller_active", "clock_skew"} <= {c["name"] for c in rest.get("/v1/cluster/health")["checks"]}
 
 
 # ---- metrics for others
