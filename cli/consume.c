@@ -28,6 +28,7 @@ const struct cli_flag cli_consume_flags[] = {
     {"no-headers", 0, NULL, false, "csv without its first line"},
     {"isolation", 0, "LEVEL", false, "read_uncommitted or read_committed: without what open and aborted transactions wrote (read_uncommitted)"},
     {"group", 'g', "NAME", false, "as a member of this consumer group: its partitions are shared out, and it goes on where it stopped; --from counts where it was never"},
+    {"group-protocol", 0, "consumer|classic", false, "with --group: consumer is the protocol of KIP-848, in which the broker assigns (classic)"},
     {0},
 };
 
@@ -45,6 +46,7 @@ struct job {
     struct cli_consumer_config config;
     /* with --group */
     const char *group;
+    uint32_t group_protocol;                   /* 1: the new one */
     struct cli_member *member;
     const struct cli_assigned *assigned;
     uint32_t assigned_count;
@@ -81,7 +83,7 @@ static int read_place(const struct cli_args *args, const char *name, struct cli_
 
 static int read_flags(struct job *job)
 {
-    static const char *const levels[] = {"read_uncommitted", "read_committed"};
+    static const char *const levels[] = {"read_uncommitted", "read_committed"}, *const protocols[] = {"classic", "consumer"};
     const struct cli_args *args = job->args;
     const char *format = cli_flag_value(args, "format"), *output = cli_flag_value(args, "output");
     char why[160];
@@ -89,6 +91,8 @@ static int read_flags(struct job *job)
     int64_t number;
     int code;
     job->group = cli_flag_value(args, "group");
+    if ((code = cli_flag_choice(args, "group-protocol", protocols, 2, 0, &job->group_protocol)) >= 0) return code;
+    if (job->group == NULL && cli_flag_given(args, "group-protocol")) return cli_fail(CLI_USAGE, "ottla consume TOPIC --group NAME --group-protocol consumer", "--group-protocol goes with --group");
     if (job->group != NULL && (job->group[0] == 0 || strlen(job->group) > 32767)) return cli_fail(CLI_USAGE, "--group billing", "--group: no name");
     if (job->group != NULL && cli_flag_given(args, "partition")) return cli_fail(CLI_USAGE, NULL, "--group and --partition exclude each other: the group shares the partitions out");
     if (format != NULL && output != NULL) return cli_fail(CLI_USAGE, NULL, "--format and --output say the same: give one");
@@ -284,7 +288,7 @@ static enum ot_err read_generation(struct job *job, uint64_t records_max, char *
 static int run_group(struct job *job)
 {
     char why[600] = "";
-    enum ot_err err = cli_member_open(job->kafka, job->group, job->topics, job->topic_count, job->config.timeout_ms, &job->member);
+    enum ot_err err = cli_member_open(job->kafka, job->group, job->topics, job->topic_count, job->group_protocol == 1, job->config.timeout_ms, &job->member);
     const uint64_t records_max = job->config.records_max;
     while (err == OT_OK && job->printer.count < records_max) {
         err = read_generation(job, records_max, why, sizeof(why));

@@ -16,7 +16,7 @@
 #define KAFKA_PORT        9092
 #define RETRY_PAUSE_MS    100
 #define UNKNOWN_TOPIC_MS  3000
-#define METADATA_VERSIONS 1, 9
+#define METADATA_VERSIONS 1, 12
 #define OFFSETS_VERSIONS  1, 7
 
 struct node {
@@ -154,6 +154,7 @@ static enum ot_err take_topic(struct cli_kafka *kafka, const struct ot_metadata_
     const struct ot_metadata_response_metadata_response_topic *topic = &response->topics.items[0];
     const int32_t count = topic->partitions.count;
     out->internal = topic->is_internal;
+    out->id = topic->topic_id;
     out->err = (enum ot_err)topic->error_code;
     if (out->err != OT_OK) return out->err;
     if ((out->partitions = calloc((size_t)OT_MAX(count, 1), sizeof(*out->partitions))) == NULL) return OT_ERR_NO_MEMORY;

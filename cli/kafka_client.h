@@ -1,6 +1,6 @@
 /* A client of a Kafka-compatible cluster, enough for `produce` and `consume`: bootstrap, metadata, a connection per leader, offsets.
  *
- * Requests name topics by name (the versions that carry ids are not asked for), so any cluster from Kafka 0.11 on will do. Every call may block
+ * Requests name topics by name (ids are told where the cluster is new enough), so any cluster from Kafka 0.11 on will do. Every call may block
  * up to timeout_ms. One thread. */
 #ifndef OT_CLI_KAFKA_CLIENT_H
 #define OT_CLI_KAFKA_CLIENT_H
@@ -16,6 +16,7 @@ struct cli_kafka_topic {
     char *name;
     enum ot_err err; /* UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED, … */
     bool internal;
+    struct ot_uuid id; /* zero: the cluster is too old to tell it */
     uint32_t partition_count; /* partitions 0 to count - 1 */
     struct cli_kafka_partition *partitions;
 };

@@ -1,4 +1,4 @@
-#include "cli/member.h"
+#include "cli/member_inner.h"
 #include "base/util.h"
 #include "base/wire/apis.h"
 #include "base/wire/consumer_protocol_assignment.h"
@@ -23,34 +23,16 @@
 #include <string.h>
 
 #define SESSION_MS     45000
-#define REBALANCE_MS   60000
 #define BEAT_MS        3000
 #define RETRY_PAUSE_MS 200
 #define MEMBERS_MAX    1000
-#define PIECES_MAX     100000             /* partitions that a leader shares out */
 #define SUBSCRIPTION_BYTES (64u << 10)
 #define FIND_VERSIONS   1, 2
 #define JOIN_VERSIONS   2, 5
 #define SYNC_VERSIONS   1, 3
 #define BEAT_VERSIONS   1, 3
 #define LEAVE_VERSIONS  0, 2
-#define COMMIT_VERSIONS 2, 7
 #define OFFSET_VERSIONS 1, 5
-
-struct cli_member {
-    const char *group;
-    const struct cli_kafka_topic *topics;
-    uint32_t topic_count;
-    int32_t timeout_ms, generation;
-    struct cli_conn conn;                      /* to the coordinator */
-    struct cli_conn finder;                    /* to whoever tells where it is */
-    char host[CLI_HOST_BYTES], id[300];
-    bool in;                                   /* a member of the present generation */
-    int64_t beat_us;
-    struct cli_assigned *assigned;
-    uint32_t assigned_count;
-    char why[CLI_WHY_BYTES];
-};
 
 static struct ot_str str(const char *text) { return ot_str_of(text); }
 
@@ -59,15 +41,16 @@ const char *cli_member_why(const struct cli_member *member) { return member == N
 bool cli_member_must_join(enum ot_err err)
 {
     return err == OT_ERR_REBALANCE_IN_PROGRESS || err == OT_ERR_ILLEGAL_GENERATION || err == OT_ERR_UNKNOWN_MEMBER_ID || err == OT_ERR_NOT_COORDINATOR
-        || err == OT_ERR_COORDINATOR_NOT_AVAILABLE || err == OT_ERR_COORDINATOR_LOAD_IN_PROGRESS || err == OT_ERR_FENCED_INSTANCE_ID;
+        || err == OT_ERR_COORDINATOR_NOT_AVAILABLE || err == OT_ERR_COORDINATOR_LOAD_IN_PROGRESS || err == OT_ERR_FENCED_INSTANCE_ID || err == OT_ERR_FENCED_MEMBER_EPOCH
+        || err == OT_ERR_STALE_MEMBER_EPOCH;
 }
 
-enum ot_err cli_member_open(struct cli_kafka *kafka, const char *group, const struct cli_kafka_topic *topics, uint32_t topic_count, int32_t timeout_ms,
-    struct cli_member **out)
+enum ot_err cli_member_open(struct cli_kafka *kafka, const char *group, const struct cli_kafka_topic *topics, uint32_t topic_count, bool modern,
+    int32_t timeout_ms, struct cli_member **out)
 {
     struct cli_member *member = *out = calloc(1, sizeof(*member));
     if (member == NULL) return OT_ERR_NO_MEMORY;
-    *member = (struct cli_member){.group = group, .topics = topics, .topic_count = topic_count, .timeout_ms = timeout_ms, .generation = -1};
+    *member = (struct cli_member){.group = group, .topics = topics, .topic_count = topic_count, .timeout_ms = timeout_ms, .generation = -1, .modern = modern};
     const char *host;
     uint16_t port;
     cli_kafka_address(kafka, &host, &port);
@@ -78,7 +61,7 @@ enum ot_err cli_member_open(struct cli_kafka *kafka, const char *group, const st
 
 static int64_t deadline(const struct cli_member *member) { return cli_deadline_us(member->timeout_ms); }
 
-static enum ot_err fail(struct cli_member *member, enum ot_err err, const char *what)
+enum ot_err cli_member_fail(struct cli_member *member, enum ot_err err, const char *what)
 {
     if (err != OT_OK && err != OT_ERR_CANCELLED) snprintf(member->why, sizeof(member->why), "group %.200s: %s: %s", member->group, what, ot_err_text(err));
     return err;
@@ -97,17 +80,16 @@ static enum ot_err find_coordinator(struct cli_member *member)
     request.key = str(member->group);
     if (err == OT_OK) err = cli_conn_ask(&member->finder, OT_FIND_COORDINATOR_REQUEST_API, version, &request, &response, deadline(member));
     if (err == OT_OK) err = (enum ot_err)response.error_code;
-    if (err != OT_OK) return fail(member, err, "no coordinator");
-    if (response.host.bytes == 0 || response.host.bytes >= sizeof(member->host) || response.port < 1 || response.port > UINT16_MAX) return fail(member, OT_ERR_COORDINATOR_NOT_AVAILABLE, "no coordinator");
+    if (err != OT_OK) return cli_member_fail(member, err, "no coordinator");
+    if (response.host.bytes == 0 || response.host.bytes >= sizeof(member->host) || response.port < 1 || response.port > UINT16_MAX) return cli_member_fail(member, OT_ERR_COORDINATOR_NOT_AVAILABLE, "no coordinator");
     cli_conn_free(&member->conn);
     memcpy(member->host, response.host.data, response.host.bytes);
     member->host[response.host.bytes] = 0;
     cli_conn_init(&member->conn, member->host, (uint16_t)response.port, "ottla");
-    return fail(member, cli_conn_open(&member->conn, deadline(member)), "its coordinator");
+    return cli_member_fail(member, cli_conn_open(&member->conn, deadline(member)), "its coordinator");
 }
 
-/* One request to it. The answer's own error is the caller's to read. */
-static enum ot_err ask(struct cli_member *member, int16_t api, int16_t least, int16_t most, const void *request, void *response, int64_t deadline_us)
+enum ot_err cli_member_ask(struct cli_member *member, int16_t api, int16_t least, int16_t most, const void *request, void *response, int64_t deadline_us)
 {
     enum ot_err err = member->conn.fd >= 0 ? OT_OK : find_coordinator(member);
     const int16_t version = err == OT_OK ? cli_conn_version(&member->conn, api, least, most) : -1;
@@ -124,13 +106,13 @@ static enum ot_err join_once(struct cli_member *member, const uint8_t *subscript
     ot_join_group_request_defaults(&request);
     request.group_id = str(member->group);
     request.session_timeout_ms = SESSION_MS;
-    request.rebalance_timeout_ms = REBALANCE_MS;
+    request.rebalance_timeout_ms = CLI_MEMBER_REBALANCE_MS;
     request.member_id = str(member->id);
     request.group_instance_id = (struct ot_str){.null = true};
     request.protocol_type = str("consumer");
     request.protocols.items = &protocol;
     request.protocols.count = 1;
-    enum ot_err err = ask(member, OT_JOIN_GROUP_REQUEST_API, JOIN_VERSIONS, &request, response, cli_deadline_us(REBALANCE_MS + (int64_t)member->timeout_ms));
+    enum ot_err err = cli_member_ask(member, OT_JOIN_GROUP_REQUEST_API, JOIN_VERSIONS, &request, response, cli_deadline_us(CLI_MEMBER_REBALANCE_MS + (int64_t)member->timeout_ms));
     if (err != OT_OK) return err;
     if (response->member_id.bytes > 0 && response->member_id.bytes < sizeof(member->id)) snprintf(member->id, sizeof(member->id), "%.*s", (int)response->member_id.bytes, response->member_id.data);
     if (response->error_code == OT_ERR_UNKNOWN_MEMBER_ID) member->id[0] = 0;
@@ -271,7 +253,7 @@ static enum ot_err take_assignment(struct cli_member *member, struct ot_blob blo
     const uint16_t version = ot_read_u16(&in);
     if (ot_consumer_protocol_assignment_decode(&assignment, (int16_t)OT_MIN(version, 3u), &in, arena, &error) != OT_OK) return OT_ERR_INCONSISTENT_GROUP_PROTOCOL;
     for (int32_t i = 0; i < assignment.assigned_partitions.count; i++) count += (uint32_t)assignment.assigned_partitions.items[i].partitions.count;
-    if (count > PIECES_MAX) return OT_ERR_TOO_LARGE;
+    if (count > CLI_MEMBER_PIECES_MAX) return OT_ERR_TOO_LARGE;
     if (count > 0 && (member->assigned = calloc(count, sizeof(*member->assigned))) == NULL) return OT_ERR_NO_MEMORY;
     for (int32_t i = 0; i < assignment.assigned_partitions.count; i++) {
         uint32_t topic;
@@ -299,7 +281,7 @@ static enum ot_err fetch_offsets(struct cli_member *member, uint32_t topic)
     request.group_id = str(member->group);
     request.topics.items = &row;
     request.topics.count = 1;
-    enum ot_err err = row.partition_indexes.count == 0 ? OT_ERR_NOT_FOUND : ask(member, OT_OFFSET_FETCH_REQUEST_API, OFFSET_VERSIONS, &request, &response, deadline(member));
+    enum ot_err err = row.partition_indexes.count == 0 ? OT_ERR_NOT_FOUND : cli_member_ask(member, OT_OFFSET_FETCH_REQUEST_API, OFFSET_VERSIONS, &request, &response, deadline(member));
     free(indexes);
     if (err != OT_OK) return err == OT_ERR_NOT_FOUND ? OT_OK : err;
     if (response.error_code != 0) return (enum ot_err)response.error_code;
@@ -313,6 +295,13 @@ static enum ot_err fetch_offsets(struct cli_member *member, uint32_t topic)
     return OT_OK;
 }
 
+enum ot_err cli_member_offsets(struct cli_member *member)
+{
+    enum ot_err err = OT_OK;
+    for (uint32_t i = 0; i < member->topic_count && err == OT_OK; i++) err = fetch_offsets(member, i);
+    return err;
+}
+
 static enum ot_err sync_group(struct cli_member *member, const struct ot_join_group_response *joined, struct ot_arena *arena)
 {
     struct ot_sync_group_request request;
@@ -324,7 +313,7 @@ static enum ot_err sync_group(struct cli_member *member, const struct ot_join_gr
     request.member_id = str(member->id);
     request.group_instance_id = (struct ot_str){.null = true};
     if (ot_str_equal(joined->leader, joined->member_id)) err = share_out(member, joined, arena, &request);
-    if (err == OT_OK) err = ask(member, OT_SYNC_GROUP_REQUEST_API, SYNC_VERSIONS, &request, &response, cli_deadline_us(REBALANCE_MS + (int64_t)member->timeout_ms));
+    if (err == OT_OK) err = cli_member_ask(member, OT_SYNC_GROUP_REQUEST_API, SYNC_VERSIONS, &request, &response, cli_deadline_us(CLI_MEMBER_REBALANCE_MS + (int64_t)member->timeout_ms));
     if (err == OT_OK) err = (enum ot_err)response.error_code;
     return err == OT_OK ? take_assignment(member, response.assignment, arena) : err;
 }
@@ -343,18 +332,18 @@ static enum ot_err join_and_sync(struct cli_member *member)
         member->generation = joined.generation_id;
         err = sync_group(member, &joined, &arena);
     }
-    for (uint32_t i = 0; i < member->topic_count && err == OT_OK; i++) err = fetch_offsets(member, i);
+    if (err == OT_OK) err = cli_member_offsets(member);
     ot_arena_free(&arena);
     return err;
 }
 
 enum ot_err cli_member_join(struct cli_member *member, const struct cli_assigned **assigned_out, uint32_t *count_out)
 {
-    const int64_t give_up_us = cli_deadline_us(2 * REBALANCE_MS + (int64_t)member->timeout_ms);
+    const int64_t give_up_us = cli_deadline_us(2 * CLI_MEMBER_REBALANCE_MS + (int64_t)member->timeout_ms);
     enum ot_err err;
     member->in = false;
     for (;;) {
-        err = join_and_sync(member);
+        err = member->modern ? cli_member_consumer_join(member) : join_and_sync(member);
         const bool moved = err == OT_ERR_NOT_COORDINATOR || err == OT_ERR_COORDINATOR_NOT_AVAILABLE || err == OT_ERR_NETWORK_EXCEPTION;
         if (moved) cli_conn_close(&member->conn);
         if (err == OT_OK || err == OT_ERR_CANCELLED || (!moved && !cli_member_must_join(err) && err != OT_ERR_UNSTABLE_OFFSET_COMMIT) || ot_clock_boot_us() > give_up_us) break;
@@ -364,7 +353,7 @@ enum ot_err cli_member_join(struct cli_member *member, const struct cli_assigned
     member->beat_us = ot_clock_boot_us();
     *assigned_out = member->assigned;
     *count_out = member->assigned_count;
-    return fail(member, err, "joining");
+    return cli_member_fail(member, err, "joining");
 }
 
 /* ---- in the group */
@@ -373,6 +362,7 @@ enum ot_err cli_member_beat(struct cli_member *member)
 {
     struct ot_heartbeat_request request;
     struct ot_heartbeat_response response;
+    if (member->modern) return cli_member_consumer_beat(member);
     if (ot_clock_boot_us() - member->beat_us < (int64_t)BEAT_MS * 1000) return OT_OK;
     member->beat_us = ot_clock_boot_us();
     ot_heartbeat_request_defaults(&request);
@@ -380,10 +370,10 @@ enum ot_err cli_member_beat(struct cli_member *member)
     request.generation_id = member->generation;
     request.member_id = str(member->id);
     request.group_instance_id = (struct ot_str){.null = true};
-    enum ot_err err = ask(member, OT_HEARTBEAT_REQUEST_API, BEAT_VERSIONS, &request, &response, deadline(member));
+    enum ot_err err = cli_member_ask(member, OT_HEARTBEAT_REQUEST_API, BEAT_VERSIONS, &request, &response, deadline(member));
     if (err == OT_OK) err = (enum ot_err)response.error_code;
     if (err == OT_ERR_NOT_COORDINATOR || err == OT_ERR_COORDINATOR_NOT_AVAILABLE) cli_conn_close(&member->conn);
-    return fail(member, err, "heartbeat");
+    return cli_member_fail(member, err, "heartbeat");
 }
 
 enum ot_err cli_member_commit(struct cli_member *member, const struct cli_assigned *offsets, uint32_t count)
@@ -408,13 +398,13 @@ enum ot_err cli_member_commit(struct cli_member *member, const struct cli_assign
     }
     request.topics.items = topics;
     request.topics.count = (int32_t)count;
-    err = ask(member, OT_OFFSET_COMMIT_REQUEST_API, COMMIT_VERSIONS, &request, &response, deadline(member));
+    err = cli_member_ask(member, OT_OFFSET_COMMIT_REQUEST_API, member->modern ? 9 : 2, member->modern ? 9 : 7, &request, &response, deadline(member));
     for (int32_t t = 0; err == OT_OK && t < response.topics.count; t++)
         for (int32_t p = 0; err == OT_OK && p < response.topics.items[t].partitions.count; p++) err = (enum ot_err)response.topics.items[t].partitions.items[p].error_code;
 done:
     free(topics);
     free(parts);
-    return fail(member, err, "commit");
+    return cli_member_fail(member, err, "commit");
 }
 
 void cli_member_close(struct cli_member *member)
@@ -422,14 +412,17 @@ void cli_member_close(struct cli_member *member)
     struct ot_leave_group_request request;
     struct ot_leave_group_response response;
     if (member == NULL) return;
-    if (member->in && member->conn.fd >= 0) {
+    if (member->in && member->conn.fd >= 0 && member->modern) {
+        cli_member_consumer_leave(member);
+    } else if (member->in && member->conn.fd >= 0) {
         ot_leave_group_request_defaults(&request);
         request.group_id = str(member->group);
         request.member_id = str(member->id);
-        ot_ignore(ask(member, OT_LEAVE_GROUP_REQUEST_API, LEAVE_VERSIONS, &request, &response, deadline(member)), "the session times out by itself");
+        ot_ignore(cli_member_ask(member, OT_LEAVE_GROUP_REQUEST_API, LEAVE_VERSIONS, &request, &response, deadline(member)), "the session times out by itself");
     }
     cli_conn_free(&member->conn);
     cli_conn_free(&member->finder);
     free(member->assigned);
+    free(member->target);
     free(member);
 }

@@ -1,6 +1,6 @@
-/* A member of a classic consumer group, enough for `ottla consume --group`: join, be given partitions, keep alive, commit, leave.
+/* A member of a consumer group, enough for `ottla consume --group`: join, be given partitions, keep alive, commit, leave.
  *
- * It speaks the protocol type "consumer" with the assignor "range", so it shares partitions with any Kafka client that offers range; as leader it assigns for all. One
+ * In the new protocol (KIP-848, modern) the coordinator assigns. In the classic one it speaks the protocol type "consumer" with the assignor "range", so it shares partitions with any Kafka client that offers range; as leader it assigns for all. One
  * connection to the coordinator, which is found anew when it moves. Every call may block up to timeout_ms, joining for as long as the group takes. One thread. */
 #ifndef OT_CLI_MEMBER_H
 #define OT_CLI_MEMBER_H
@@ -12,7 +12,7 @@ struct cli_assigned { uint32_t topic; /* index of the topics given */ int32_t pa
 
 /* topics: borrowed until close; their partition counts are what a leader shares out. NO_MEMORY: *out is NULL. */
 OT_MUST_CHECK enum ot_err cli_member_open(struct cli_kafka *kafka, const char *group, const struct cli_kafka_topic *topics, uint32_t topic_count,
-    int32_t timeout_ms, struct cli_member **out);
+    bool modern, int32_t timeout_ms, struct cli_member **out);
 void cli_member_close(struct cli_member *member);          /* leaves the group if it is in; NULL is fine */
 /* (Re)join and learn what is ours, with committed offsets. The list is the member's, until the next join. CANCELLED: interrupted. */
 OT_MUST_CHECK enum ot_err cli_member_join(struct cli_member *member, const struct cli_assigned **assigned_out, uint32_t *count_out);

@@ -295,16 +295,59 @@ def test_a_page_for_each_noun():
 
 # ---- consume as a member of a group
 
-def test_a_group_goes_on_where_it_stopped(broker, admin, name):
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_goes_on_where_it_stopped(broker, admin, name, protocol):
     admin.create(name, 3)
+    more = ["--group-protocol", protocol]
     ottla(broker, "produce", name, data="".join(f"{i}\n" for i in range(30)))
-    assert sorted(ottla(broker, "consume", name, "--group", name, *ALL).lines, key=int) == [str(i) for i in range(30)]
+    assert sorted(ottla(broker, "consume", name, "--group", name, *ALL, *more).lines, key=int) == [str(i) for i in range(30)]
     ottla(broker, "produce", name, data="".join(f"{i}\n" for i in range(30, 40)))
-    assert sorted(ottla(broker, "consume", name, "-g", name, *ALL).lines, key=int) == [str(i) for i in range(30, 40)]
-    assert ottla(broker, "consume", name, "-g", name, *ALL).lines == []
-    assert len(ottla(broker, "consume", name, "-g", name + "-other", "--from", "earliest", "--max", 7).lines) == 7
-    assert len(ottla(broker, "consume", name, "-g", name + "-other", *ALL).lines) == 33
+    assert sorted(ottla(broker, "consume", name, "-g", name, *ALL, *more).lines, key=int) == [str(i) for i in range(30, 40)]
+    assert ottla(broker, "consume", name, "-g", name, *ALL, *more).lines == []
+    assert len(ottla(broker, "consume", name, "-g", name + "-other", "--from", "earliest", "--max", 7, *more).lines) == 7
+    assert len(ottla(broker, "consume", name, "-g", name + "-other", *ALL, *more).lines) == 33
+    assert ottla(broker, "group", "describe", name, "-o", "json").json["type"] == protocol
     ottla(broker, "consume", name, "-g", name, "--partition", 0, status=2)
+    ottla(broker, "consume", name, *more, status=2)
+
+
+def test_members_of_the_new_protocol_share(own_broker, name):
+    """Two of ours, told to ask often: each has half, and when one leaves the other has all; every record is read once."""
+    broker = own_broker(group_consumer_min_heartbeat_interval_ms=100, group_consumer_heartbeat_interval_ms=300, group_consumer_assignment_interval_ms=0)
+    ottla(broker, "topic", "create", name, "--partitions", 4)
+    words = [str(BINARY), "consume", name, "-g", name, "--from", "earliest", "-q", "--group-protocol", "consumer"]
+    ours, lines = [subprocess.Popen(words, env=environment(broker), stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)], []
+
+    def owned():
+        told = ottla(broker, "group", "owners", name, "-o", "json", status=None)
+        owners = [one["member_id"] for one in told.json["owners"]] if told.status == 0 else []
+        return sorted(owners.count(member) for member in set(owners))
+
+    def fill(text):
+        for i in range(4):
+            ottla(broker, "produce", name, "--partition", i, data="".join(f"{text}-{i}-{k}\n" for k in range(10)))
+
+    def read(count):
+        for process in ours:
+            lines.extend(iter(process.stdout.readline, b""))
+        return len(lines) >= count
+    try:
+        for process in ours:
+            os.set_blocking(process.stdout.fileno(), False)
+        until(lambda: owned() == [2, 2], 30, lambda: f"half for each: {owned()}")
+        fill("both")
+        until(lambda: read(40), 30, lambda: f"{len(lines)} of 40")
+        ours[0].send_signal(signal.SIGINT)
+        assert ours[0].wait(20) == 130
+        until(lambda: owned() == [4], 30, lambda: f"all for one: {owned()}")
+        fill("one")
+        until(lambda: read(80), 30, lambda: f"{len(lines)} of 80")
+    finally:
+        for process in ours:
+            process.kill()
+            process.stdout.close(), process.stderr.close()
+            process.wait()
+    assert sorted(line.decode().strip() for line in lines) == sorted(f"{text}-{i}-{k}" for text in ("both", "one") for i in range(4) for k in range(10))
 
 
 @pytest.mark.long
