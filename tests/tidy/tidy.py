@@ -164,6 +164,14 @@ def rule_links_in_docs_lead_somewhere():
                 yield f"{name}:{body[:m.start()].count(chr(10)) + 1}: link to {m.group(1)}: nothing there"
 
 
+def rule_compatibility_page_is_written_from_the_lists():
+    done = subprocess.run([sys.executable, "-B", "-c", "import run; print(run.docs(), end='')"], cwd=TOP / "tests" / "suites", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        yield f"tests/suites/run.py:1: {done.stdout.strip().splitlines()[-1]}"
+    elif done.stdout != text("docs/compatibility.md"):
+        yield "docs/compatibility.md:1: is not what the lists say: python3 tests/suites/run.py --docs"
+
+
 def trap_rows():
     for number, line in enumerate(text("docs/traps.md").splitlines(), 1):
         m = re.match(r"\|\s*([A-Z]+\d+)\s*\|([^|]*)\|([^|]*)\|", line)
