@@ -318,6 +318,19 @@ static bool check_numbers(struct broker_admin_item *item)
     return true;
 }
 
+/* Where new partitions would go if this were the only broker: a directory that takes them. */
+static bool check_room(struct work *work, const struct broker_view *view)
+{
+    struct broker *broker = work->request->broker;
+    struct ot_arena arena;
+    struct broker_view_broker first, second;
+    if (!broker_all_cordoned(&broker->core)) return true;
+    ot_arena_init(&arena, 65536);
+    const bool alone = broker_view_next_broker(view, INT32_MIN, &arena, &first) && !broker_view_next_broker(view, first.id, &arena, &second);
+    ot_arena_free(&arena);
+    return !alone || refuse(work->item, OT_ERR_INVALID_REPLICATION_FACTOR, "Unable to replicate the partition: all log directories are cordoned (cordoned.log.dirs).");
+}
+
 static bool build_create(struct work *work, const struct broker_view *view)
 {
     struct broker_admin_item *item = work->item;
@@ -335,7 +348,7 @@ static bool build_create(struct work *work, const struct broker_view *view)
         item->topic_id_out = there.id;
         return refuse(item, OT_ERR_TOPIC_ALREADY_EXISTS, "Topic '%.*s' already exists.", (int)OT_MIN(item->topic.bytes, 150u), item->topic.data);
     }
-    if (!build_changes(work, view) || !check_numbers(item) || !build_assignments(work)) {
+    if (!build_changes(work, view) || !check_numbers(item) || !check_room(work, view) || !build_assignments(work)) {
         return false;
     }
     work->ask.request.ask = COORD_ASK_CREATE_TOPIC;
@@ -371,7 +384,7 @@ static bool build_delete(struct work *work)
 static bool build_grow(struct work *work, const struct broker_view *view)
 {
     struct broker_admin_item *item = work->item;
-    if (!build_assignments(work)) {
+    if (!check_room(work, view) || !build_assignments(work)) {
         return false;
     }
     struct broker_view_topic topic;

@@ -349,8 +349,8 @@ void broker_cleaner_look(struct broker_core *core, int64_t now_us)
     const struct broker_config *config = broker_config_current(core->config);
     uint32_t threads = OT_MIN((uint32_t)OT_MAX(config->log_cleaner_threads, 0), core->cleaner.threads_max);
     bool ended = atomic_exchange(&core->cleaner.look_again, false);
-    if (core->cleaner.exec == NULL || !config->log_cleaner_enable || (!ended && now_us < core->cleaner.due_us)) return;
-    core->cleaner.due_us = now_us + OT_MIN(config->log_cleaner_backoff_ms, INT64_C(86400000)) * 1000;
+    if (core->cleaner.exec == NULL || !config->log_cleaner_enable || (!ended && now_us - core->cleaner.looked_us < OT_MIN(config->log_cleaner_backoff_ms, INT64_C(86400000)) * 1000)) return;
+    core->cleaner.looked_us = now_us;
     while (atomic_load(&core->cleaner.running) < threads && look_once(core, now_us)) continue;
 }
 

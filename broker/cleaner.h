@@ -27,7 +27,7 @@ struct broker_cleaner {
     uint32_t threads_max;
     _Atomic uint32_t running;
     _Atomic bool look_again;                   /* a run ended: another partition may be due */
-    int64_t due_us;                            /* of the next look; the background thread's own */
+    int64_t looked_us;                         /* when that was; the background thread's own */
     pthread_mutex_t pace_mutex;
     int64_t pace_free_us;                      /* when the bytes so far are paid for; under pace_mutex */
     uint64_t hash_seed[2];

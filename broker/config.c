@@ -1,4 +1,5 @@
 /* Values with their sources, and the typed struct that everybody reads. A change makes a new struct; the old one lives on for those who have just taken it. */
+#include "broker/config_checks.h"
 #include "broker/config_private.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -295,10 +296,23 @@ enum ot_err broker_config_apply_dynamic(struct broker_config_store *store, int32
     return err;
 }
 
+static bool are_log_dirs(const struct broker_config_store *store, const char *value, char *text_out, size_t text_bytes)
+{
+    for (const char *at = value; *at != 0;) {
+        char path[4096];
+        const size_t bytes = strcspn(at, ",");
+        snprintf(path, sizeof(path), "%.*s", (int)bytes, at);
+        at += bytes + (at[bytes] == ',');
+        if (bytes == 0 || strcmp(path, "*") == 0 || broker_config_list_has(broker_config_current(store)->log_dirs, path)) continue;
+        snprintf(text_out, text_bytes, "Invalid value %.60s for configuration cordoned.log.dirs: %.60s is not in log.dirs", value, path);
+        return false;
+    }
+    return true;
+}
+
 enum ot_err broker_config_check_dynamic(const struct broker_config_store *store, int32_t broker_id, const char *key, const char *value, char *text_out,
     size_t text_bytes)
 {
-    (void)store;
     const struct broker_config_row *row = broker_config_row_by_key(key);
     if (row == NULL) {
         broker_config_nearest(key, text_out, text_bytes);
@@ -312,6 +326,7 @@ enum ot_err broker_config_check_dynamic(const struct broker_config_store *store,
         snprintf(text_out, text_bytes, "Cannot update these configs at default cluster level, broker id must be specified: %s", key);
         return OT_ERR_INVALID_REQUEST;
     }
+    if (value != NULL && strcmp(key, "cordoned.log.dirs") == 0 && !are_log_dirs(store, value, text_out, text_bytes)) return OT_ERR_INVALID_CONFIG;
     return value == NULL ? OT_OK : broker_config_valid(row, value, text_out, text_bytes);
 }
 

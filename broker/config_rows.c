@@ -1,5 +1,6 @@
 /* The rows: those with a meaning here first, Kafka's others behind them, sorted by key once. */
 #include "broker/config_private.h"
+#include "broker/config_checks.h"
 #include "base/util.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -190,6 +191,11 @@ enum ot_err broker_config_valid(const struct broker_config_row *row, const char 
     case BROKER_CONFIG_LIST: in_range = meaning == NULL || meaning->choices == NULL || list_in_choices(meaning->choices, value); break;
     case BROKER_CONFIG_TEXT:
     case BROKER_CONFIG_PASSWORD: break;
+    }
+    char why[160] = "";
+    if (right && in_range && !broker_config_form_valid(row->key, value, why, sizeof why)) {
+        snprintf(text_out, text_bytes, "Invalid value %.60s for configuration %s: %s", value, row->key, why);
+        return OT_ERR_INVALID_CONFIG;
     }
     static const char *const types[] = { "true or false", "a 32-bit number", "a 64-bit number", "a number", "a text", "a list", "a word", "a text" };
     if (right && in_range) return OT_OK;

@@ -8,7 +8,9 @@
 #define BROKER_CONFIG_ROWS(X) \
     X(node_id, "node.id", INT, "1", 0, INT32_MAX, NULL, RESTART, "broker.id", "number of this broker, unique in its cluster") \
     X(log_dirs, "log.dirs", LIST, NULL, 0, 0, NULL, RESTART, "log.dir", "directories that hold the partitions, comma separated; `ottla server` without one uses ./ottla-data") \
+    X(cordoned_log_dirs, "cordoned.log.dirs", LIST, "", 0, 0, NULL, PER_BROKER, NULL, "directories of log.dirs that get no new partitions; * = all") \
     X(listeners, "listeners", LIST, "PLAINTEXT://127.0.0.1:9092", 0, 0, NULL, RESTART, NULL, "where Kafka clients connect") \
+    X(listener_security_protocol_map, "listener.security.protocol.map", LIST, "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", 0, 0, NULL, RESTART, NULL, "protocol of each listener by its name; PLAINTEXT is served in this version") \
     X(advertised_listeners, "advertised.listeners", LIST, NULL, 0, 0, NULL, RESTART, NULL, "what clients are told; default: the address that they reached") \
     X(rest_listeners, "rest.listeners", LIST, "http://127.0.0.1:9095,unix:/run/ottla/admin.sock", 0, 0, NULL, RESTART, NULL, "where the REST control plane listens: http://host:port, unix:/path; the socket of the default is left out where there is no /run/ottla") \
     X(grpc_listeners, "grpc.listeners", LIST, "127.0.0.1:9094", 0, 0, NULL, RESTART, NULL, "where the gRPC data plane listens") \
@@ -62,10 +64,10 @@
     X(log_message_timestamp_type, "log.message.timestamp.type", CHOICE, "CreateTime", 0, 0, "CreateTime|LogAppendTime", CLUSTER_WIDE, NULL, "whose clock stamps records") \
     X(log_message_timestamp_before_max_ms, "log.message.timestamp.before.max.ms", LONG, "9223372036854775807", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "oldest accepted record timestamp") \
     X(log_message_timestamp_after_max_ms, "log.message.timestamp.after.max.ms", LONG, "3600000", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "how far ahead a record timestamp may be") \
-    X(log_segment_delete_delay_ms, "log.segment.delete.delay.ms", LONG, "60000", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "known for its topic key; files go when their last reader is done") \
     X(log_flush_interval_messages, "log.flush.interval.messages", LONG, "9223372036854775807", 1, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "records after which a log is flushed") \
     X(log_flush_interval_ms, "log.flush.interval.ms", LONG, "9223372036854775807", 0, INT64_MAX, NULL, CLUSTER_WIDE, "log.flush.scheduler.interval.ms", "age of an unflushed record") \
     X(log_flush_offset_checkpoint_interval_ms, "log.flush.offset.checkpoint.interval.ms", INT, "60000", 0, INT32_MAX, NULL, RESTART, NULL, "how often recovery points are written; here at most 5 s") \
+    X(log_flush_start_offset_checkpoint_interval_ms, "log.flush.start.offset.checkpoint.interval.ms", INT, "60000", 0, INT32_MAX, NULL, RESTART, NULL, "how often start offsets are written; here at most 5 s") \
     X(replica_high_watermark_checkpoint_interval_ms, "replica.high.watermark.checkpoint.interval.ms", LONG, "5000", 0, INT64_MAX, NULL, RESTART, NULL, "how often high watermarks are written") \
     X(replica_lag_time_max_ms, "replica.lag.time.max.ms", LONG, "30000", 1, INT64_MAX / 1000, NULL, RESTART, NULL, "a follower that was not caught up for so long leaves the ISR") \
     X(num_replica_fetchers, "num.replica.fetchers", INT, "1", 1, 15, NULL, RESTART, NULL, "streams of fetches to each leader, beside the one that takes what becomes due while they wait there") \
@@ -102,11 +104,13 @@
     X(ottla_decode_bytes_max, "ottla.decode.bytes.max", LONG, "0", 0, INT64_MAX, NULL, RESTART, NULL, "cap of decoding windows; 0 = from the budget") \
     X(ottla_open_files_max, "ottla.open.files.max", INT, "0", 0, INT32_MAX, NULL, RESTART, NULL, "segment files kept open; 0 = half the limit of the process") \
     X(queued_max_request_bytes, "queued.max.request.bytes", LONG, "-1", -1, INT64_MAX, NULL, RESTART, NULL, "request bytes in flight; -1 = from the budget") \
-    X(max_decompressed_message_bytes, "max.decompressed.message.bytes", INT, "2147483647", 0, INT32_MAX, NULL, RESTART, NULL, "largest record after decompression") \
+    X(max_decompressed_message_bytes, "max.decompressed.message.bytes", INT, "2147483639", 1, 2147483639, NULL, CLUSTER_WIDE, NULL, "largest record after decompression") \
     X(socket_request_max_bytes, "socket.request.max.bytes", INT, "104857600", 1, INT32_MAX, NULL, RESTART, NULL, "largest request") \
     X(socket_send_buffer_bytes, "socket.send.buffer.bytes", INT, "102400", -1, INT32_MAX, NULL, RESTART, NULL, "SO_SNDBUF; -1 = the system's") \
     X(socket_receive_buffer_bytes, "socket.receive.buffer.bytes", INT, "-1", -1, INT32_MAX, NULL, RESTART, NULL, "SO_RCVBUF; -1 = the system's, which grows with the need: Kafka's default of 102400 doubles the CPU that large batches cost") \
     X(socket_listen_backlog_size, "socket.listen.backlog.size", INT, "50", 1, INT32_MAX, NULL, RESTART, NULL, "connections waiting to be accepted") \
+    X(max_connections_per_ip_overrides, "max.connections.per.ip.overrides", TEXT, "", 0, 0, NULL, CLUSTER_WIDE, NULL, "connections from these addresses: ADDRESS:COUNT, comma separated") \
+    X(max_connection_creation_rate, "max.connection.creation.rate", INT, "2147483647", 0, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "new connections a second; who comes faster waits") \
     X(max_connections, "max.connections", INT, "2147483647", 0, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "connections in all") \
     X(max_connections_per_ip, "max.connections.per.ip", INT, "2147483647", 0, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "connections from one address") \
     X(connections_max_idle_ms, "connections.max.idle.ms", LONG, "600000", -1, INT64_MAX, NULL, RESTART, NULL, "idle connections are closed after this; -1 = never") \
@@ -116,6 +120,7 @@
     X(max_incremental_fetch_session_cache_slots, "max.incremental.fetch.session.cache.slots", INT, "1000", 0, INT32_MAX, NULL, RESTART, NULL, "fetch sessions kept") \
     X(max_request_partition_size_limit, "max.request.partition.size.limit", INT, "2000", 1, INT32_MAX, NULL, RESTART, NULL, "partitions in one DescribeTopicPartitions answer") \
     X(request_timeout_ms, "request.timeout.ms", INT, "30000", 0, INT32_MAX, NULL, RESTART, NULL, "how long a forwarded request may take") \
+    X(telemetry_max_bytes, "telemetry.max.bytes", INT, "1048576", 1, INT32_MAX, NULL, RESTART, NULL, "largest push of metrics that a client may make about itself") \
     X(offsets_topic_num_partitions, "offsets.topic.num.partitions", INT, "50", 1, INT32_MAX, NULL, RESTART, NULL, "partitions of __consumer_offsets when it is made") \
     X(offsets_topic_replication_factor, "offsets.topic.replication.factor", INT, "3", 1, 32767, NULL, RESTART, NULL, "replicas of __consumer_offsets when it is made; as many as there are live brokers if there are fewer") \
     X(offsets_topic_segment_bytes, "offsets.topic.segment.bytes", INT, "104857600", 1, INT32_MAX, NULL, RESTART, NULL, "segment.bytes of __consumer_offsets when it is made") \
@@ -150,6 +155,7 @@
     X(group_consumer_assignors, "group.consumer.assignors", LIST, "uniform,range", 0, 0, "uniform|range", RESTART, NULL, "assignors of consumer groups; the first is taken where no member asks for one") \
     X(group_consumer_migration_policy, "group.consumer.migration.policy", CHOICE, "bidirectional", 0, 0, "disabled|downgrade|upgrade|bidirectional", RESTART, NULL, "whether groups change between the classic and the new protocol while members go on") \
     X(group_consumer_regex_refresh_interval_ms, "group.consumer.regex.refresh.interval.ms", INT, "600000", 10000, INT32_MAX, NULL, RESTART, NULL, "how often regular expressions are looked up anew though no topic came") \
+    X(group_coordinator_rebalance_protocols, "group.coordinator.rebalance.protocols", LIST, "classic,consumer,streams", 0, 0, "consumer|classic|share|streams", RESTART, NULL, "protocols that groups may use, of those that are served; without consumer that of KIP-848 is refused") \
     X(group_coordinator_threads, "group.coordinator.threads", INT, "4", 1, 16, NULL, RESTART, NULL, "threads for groups and transactions; at most one per core is started") \
     X(rest_max_request_bytes, "rest.max.request.bytes", INT, "8388608", 1024, INT32_MAX, NULL, RESTART, NULL, "largest REST body") \
     X(rest_require_if_match, "rest.require.if.match", BOOL, "false", 0, 0, NULL, CLUSTER_WIDE, NULL, "refuse changes of topics, configs and groups without If-Match (428)") \

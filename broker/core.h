@@ -227,6 +227,9 @@ void broker_decoder_give(struct broker_core *core, struct broker_decoder *decode
 /* space.c */
 bool broker_space_refuses(struct broker_core *core, uint32_t dir);      /* any thread, cheap */
 void broker_space_check(struct broker_core *core);     /* may block: background thread */
+/* partition.c: does cordoned.log.dirs name every directory? */
+bool broker_all_cordoned(struct broker_core *core);
+
 /* checkpoints.c */
 struct broker_found { uint32_t dir; bool folder, taken /* somebody opens it */; int64_t offsets[ENG_CHECKPOINT_COUNT]; /* by enum eng_checkpoint; -1 unknown */ struct broker_found *other; /* of that name */ };
 void broker_found_choose(struct broker_core *core, struct broker_partition *partition);        /* puts the right one of several first */

@@ -1,6 +1,7 @@
 #include "broker/features.h"
 #include "base/wire/features.h"
 #include "broker/broker.h"
+#include "broker/config_checks.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +30,11 @@ int16_t broker_feature_level_of(const struct broker_config *config, const struct
 
 int16_t broker_feature_level(struct broker *broker, const struct broker_feature *feature) { return broker_feature_level_of(broker_config(broker), feature); }
 int16_t broker_transaction_version(struct broker *broker) { return (int16_t)broker_config(broker)->ottla_transaction_version; }
-bool broker_consumer_groups_served(struct broker *broker) { return broker_config(broker)->ottla_group_version >= 1; }
+bool broker_consumer_groups_served(struct broker *broker) 
+{
+    const struct broker_config *config = broker_config(broker);
+    return config->ottla_group_version >= 1 && broker_config_list_has(config->group_coordinator_rebalance_protocols, "consumer");
+}
 
 static bool changes_metadata(int16_t from, int16_t to)
 {

@@ -17,7 +17,7 @@ int16_t broker_feature_level_of(const struct broker_config *config, const struct
 /* The level that is final now. Any thread. */
 int16_t broker_feature_level(struct broker *broker, const struct broker_feature *feature);
 int16_t broker_transaction_version(struct broker *broker);     /* the same of transaction.version */
-bool broker_consumer_groups_served(struct broker *broker);     /* group.version says so */
+bool broker_consumer_groups_served(struct broker *broker);     /* group.version and group.coordinator.rebalance.protocols say so */
 
 enum broker_feature_change { BROKER_FEATURE_UPGRADE = 1, BROKER_FEATURE_SAFE_DOWNGRADE, BROKER_FEATURE_UNSAFE_DOWNGRADE };     /* Kafka's numbers */
 /* OK: it has that level (*sets_out NULL), or may be set to it by the cluster's config that *sets_out names. INVALID_UPDATE_VERSION, with words: no such feature or level,

@@ -49,6 +49,14 @@ static void retain(struct broker_partition *partition, int64_t wall_ms)
     broker_parts_complete(done);
 }
 
+/* All checkpoints are written together, as often as the most impatient of their keys wants. */
+static int64_t checkpoint_us(const struct broker_config *config)
+{
+    const int64_t ends_ms = OT_MIN(config->log_flush_offset_checkpoint_interval_ms, config->log_flush_start_offset_checkpoint_interval_ms);
+    const int64_t asked_ms = OT_MIN(config->replica_high_watermark_checkpoint_interval_ms, ends_ms);
+    return OT_MAX(TICK_US, OT_MIN(asked_ms, CHECKPOINT_US / 1000) * 1000);
+}
+
 static void keep_one(struct broker_partition *partition, int64_t now_us, int64_t wall_ms, bool retention, bool expiry)
 {
     const struct broker_topic_config *config = atomic_load_explicit(&partition->topic->config, memory_order_acquire);
@@ -88,8 +96,7 @@ static void tick_run(struct ot_task *task)
     broker_cleaner_look(core, now_us);
     if (core->ticked != NULL) core->ticked(core, now_us);
     if (now_us >= core->checkpoint_due_us) {
-        int64_t asked_us = OT_MIN(config->replica_high_watermark_checkpoint_interval_ms, (int64_t)config->log_flush_offset_checkpoint_interval_ms) * 1000;
-        core->checkpoint_due_us = now_us + OT_MAX(TICK_US, OT_MIN(asked_us, CHECKPOINT_US));
+        core->checkpoint_due_us = now_us + checkpoint_us(config);
         pthread_rwlock_rdlock(&core->registry);
         bool stale = core->stale.count > 0;
         pthread_rwlock_unlock(&core->registry);
@@ -189,7 +196,7 @@ void broker_core_start(struct broker_core *core)
 {
     const struct broker_config *config = broker_config_current(core->config);
     int64_t now_us = ot_exec_now_us(core->background_exec);
-    core->checkpoint_due_us = now_us + CHECKPOINT_US;
+    core->checkpoint_due_us = now_us + checkpoint_us(broker_config_current(core->config));
     core->expiry_due_us = now_us + EXPIRY_US;
     core->retention_due_us = now_us + OT_MIN(config->log_retention_check_interval_ms, 30000) * 1000;
     atomic_store(&core->ticking, true);

@@ -1,4 +1,5 @@
 /* The life of one partition: opening its log, taking its role from the committed state, going offline, leaving. */
+#include "broker/config_checks.h"
 #include "broker/core.h"
 #include "base/log.h"
 #include "engine/compact.h"
@@ -83,6 +84,22 @@ static bool named_for(struct broker_partition *partition, uint32_t dir)
     return eng_store_topic_id(partition->core->store, dir, partition->topic->name, partition->index, &id) == OT_OK && ot_uuid_equal(&id, &partition->topic->id);
 }
 
+/* Bits of the directories that cordoned.log.dirs names. */
+static uint64_t cordoned(struct broker_core *core)
+{
+    const char *list = broker_config_current(core->config)->cordoned_log_dirs;
+    uint64_t bits = 0;
+    for (uint32_t dir = 0; list != NULL && list[0] != 0 && dir < eng_store_dir_count(core->store) && dir < 64; dir++)
+        if (broker_config_list_has(list, eng_store_dir_path(core->store, dir))) bits |= UINT64_C(1) << dir;
+    return bits;
+}
+
+bool broker_all_cordoned(struct broker_core *core)
+{
+    const uint32_t count = OT_MIN(eng_store_dir_count(core->store), 64u);
+    return cordoned(core) == (count >= 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1);
+}
+
 /* Which directory, and what the checkpoints said. WAIT: try again on the background thread, when the old folders of that name are gone. SKIP: removed before it
  * had a folder; one opened now would take, and its retirement rename, the folder of the topic made after it. A folder of the last life is opened even so, to
  * be deleted with its log. */
@@ -126,7 +143,7 @@ static enum place place(struct broker_partition_opening *opening, struct eng_log
             partition->topic->name, partition->index);
     } else if (!known) {
         how->recovery_point = how->log_start_offset = 0;
-        if (opening->err == OT_OK) opening->err = eng_store_place(core->store, &how->store_dir);
+        if (opening->err == OT_OK) opening->err = eng_store_place(core->store, cordoned(core), &how->store_dir);
     }
     how->clean = known && core->clean[how->store_dir];
     return PLACE_OPEN;

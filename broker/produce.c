@@ -125,7 +125,7 @@ static struct eng_batch_rules rules_of(const struct broker_produce_part *part)
     rules.timestamp_after_max_ms = topic->message_timestamp_after_max_ms;
     rules.timestamp_type = strcmp(topic->message_timestamp_type, "LogAppendTime") == 0 ? ENG_TIMESTAMP_APPEND : ENG_TIMESTAMP_CREATE;
     rules.max_message_bytes = topic->max_message_bytes;
-    rules.max_decompressed_bytes = broker_config_current(core->config)->max_decompressed_message_bytes;
+    rules.max_decompressed_bytes = topic->max_decompressed_message_bytes;
     rules.compact_only = strstr(topic->cleanup_policy, "compact") != NULL;
     rules.origin = produce->origin;
     rules.produce_api_version = produce->api_version;

@@ -64,7 +64,7 @@ enum ot_err broker_telemetry_take(struct broker_telemetry *telemetry, const stru
     if (ot_uuid_is_zero(&push->client)) return OT_ERR_INVALID_REQUEST;
     if (push->subscription_id != subscription->id) return OT_ERR_UNKNOWN_SUBSCRIPTION_ID;
     if (push->compression < 0 || push->compression > 4) return OT_ERR_UNSUPPORTED_COMPRESSION_TYPE;
-    if (push->bytes > BROKER_TELEMETRY_BYTES_MAX) return OT_ERR_TELEMETRY_TOO_LARGE;
+    if (push->bytes > push->bytes_max) return OT_ERR_TELEMETRY_TOO_LARGE;
     const enum ot_err err = take_turn(telemetry, push, (int64_t)subscription->interval_ms * 1000, now_us);
     if (err != OT_OK) return err;
     count(telemetry, OT_METRIC_client_metrics_pushes_total, client, 1);

@@ -11,7 +11,6 @@
 #include <pthread.h>
 
 #define BROKER_TELEMETRY_CLIENTS 4096
-#define BROKER_TELEMETRY_BYTES_MAX (1 << 20)   /* of one push, as sent */
 
 struct broker_telemetry {
     struct broker_client_metrics subscriptions;
@@ -24,7 +23,8 @@ struct broker_telemetry *broker_telemetry(struct broker *broker);      /* of bro
 void broker_telemetry_init(struct broker_telemetry *telemetry, struct ot_metrics *metrics);
 void broker_telemetry_free(struct broker_telemetry *telemetry);
 
-struct broker_telemetry_push { struct ot_uuid client; int32_t subscription_id; bool terminating; int8_t compression; size_t bytes; };
+/* bytes_max: telemetry.max.bytes */
+struct broker_telemetry_push { struct ot_uuid client; int32_t subscription_id; bool terminating; int8_t compression; size_t bytes, bytes_max; };
 /* INVALID_REQUEST: no client id, or it said before that it ends. UNKNOWN_SUBSCRIPTION_ID: ask for the subscription again. UNSUPPORTED_COMPRESSION_TYPE.
  * TELEMETRY_TOO_LARGE. THROTTLING_QUOTA_EXCEEDED: before its interval has passed. Any thread. */
 OT_MUST_CHECK enum ot_err broker_telemetry_take(struct broker_telemetry *telemetry, const struct broker_telemetry_subscription *subscription,

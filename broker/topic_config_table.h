@@ -15,6 +15,7 @@
     X(flush_ms, "flush.ms", LONG, "9223372036854775807", 0, INT64_MAX, NULL, "log.flush.interval.ms", "age of an unflushed record") \
     X(index_interval_bytes, "index.interval.bytes", INT, "4096", 0, INT32_MAX, NULL, "log.index.interval.bytes", "log bytes between index entries") \
     X(max_compaction_lag_ms, "max.compaction.lag.ms", LONG, "9223372036854775807", 1, INT64_MAX, NULL, "log.cleaner.max.compaction.lag.ms", "age above which a record is compacted") \
+    X(max_decompressed_message_bytes, "max.decompressed.message.bytes", INT, "2147483639", 1, 2147483639, NULL, "max.decompressed.message.bytes", "largest record after decompression") \
     X(max_message_bytes, "max.message.bytes", INT, "1048588", 0, INT32_MAX, NULL, "message.max.bytes", "largest record batch") \
     X(message_timestamp_after_max_ms, "message.timestamp.after.max.ms", LONG, "3600000", 0, INT64_MAX, NULL, "log.message.timestamp.after.max.ms", "how far ahead a record timestamp may be") \
     X(message_timestamp_before_max_ms, "message.timestamp.before.max.ms", LONG, "9223372036854775807", 0, INT64_MAX, NULL, "log.message.timestamp.before.max.ms", "oldest accepted record timestamp") \

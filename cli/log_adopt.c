@@ -320,7 +320,7 @@ static int put_files(struct job *job)
     for (uint32_t dir = 0; dir < config.dir_count && err == OT_OK && !home.found; dir++)
         if (!eng_store_dir_offline(store, dir)) err = eng_store_scan(store, dir, note_folder, &home);
     if (err == OT_OK && home.found) err = clear_folder(store, &home);
-    if (err == OT_OK && !home.found) err = eng_store_place(store, &home.dir);
+    if (err == OT_OK && !home.found) err = eng_store_place(store, 0, &home.dir);
     const struct eng_adopt how = {.from_path = job->from, .store_dir = home.dir, .topic = job->topic, .partition = job->partition, .topic_id = job->topic_id,
         .cut_damaged_tail = job->cut, .restart_epochs = true, .wall_ms = ot_clock_wall_ms()};
     if (err == OT_OK) err = eng_adopt(store, &how, &done);

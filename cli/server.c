@@ -10,6 +10,7 @@
 #include "base/threads.h"
 #include "base/util.h"
 #include "broker/broker.h"
+#include "broker/config_checks.h"
 #include "broker/loggers.h"
 #include "cli/grpc_door.h"
 #include "cli/peer_door.h"
@@ -76,10 +77,15 @@ static void set_up_log(struct house *house, const struct broker_config *config)
     broker_config_watch(house->config, config_changed, house);
 }
 
-/* A listener that promises encryption or authentication must not be served without. */
-static bool secured(const char *scheme)
+/* A listener that promises encryption or authentication must not be served without: what its name stands for is in the map. */
+static int check_protocol(const struct broker_config *config, const char *listener)
 {
-    return strcasecmp(scheme, "SSL") == 0 || strcasecmp(scheme, "SASL_PLAINTEXT") == 0 || strcasecmp(scheme, "SASL_SSL") == 0;
+    char protocol[16];
+    if (!broker_config_protocol_of(config->listener_security_protocol_map, listener, protocol))
+        return cli_fail(CLI_USAGE, "ottla server --set listener.security.protocol.map=NAME:PLAINTEXT", "No security protocol defined for listener %s in listener.security.protocol.map", listener);
+    if (strcasecmp(protocol, "PLAINTEXT") != 0)
+        return cli_fail(CLI_USAGE, "ottla server --set listeners=PLAINTEXT://127.0.0.1:9092", "listeners: %s is not served yet, and nothing less is served in its place", protocol);
+    return -1;
 }
 
 /* Every listener's advertised name, by the listener's name; without one clients are told the address that they reached. */
@@ -93,8 +99,8 @@ static int read_listeners(struct house *house, const struct broker_config *confi
     for (int i = 0; i < count; i++) {
         struct ot_net_address *address = &house->kafka_addresses[i];
         if (address->scheme[0] == 0) snprintf(address->scheme, sizeof(address->scheme), "PLAINTEXT");
-        if (secured(address->scheme))
-            return cli_fail(CLI_USAGE, "ottla server --set listeners=PLAINTEXT://127.0.0.1:9092", "listeners: %s is not served yet, and nothing less is served in its place", address->scheme);
+        const int wrong = check_protocol(config, address->scheme);
+        if (wrong >= 0) return wrong;
         house->listeners[i] = (struct broker_listener){ .name = address->scheme, .host = address->host, .port = address->port, .advertised_port = address->port,
             .security = "PLAINTEXT" };
         for (int k = 0; k < advertised; k++) {

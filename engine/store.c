@@ -162,14 +162,14 @@ static bool place_better(uint64_t free_bytes, uint32_t count, uint64_t best_free
     return free_bytes > best_free;
 }
 
-enum ot_err eng_store_place(struct eng_store *store, uint32_t *dir_out)
+static enum ot_err place_among(struct eng_store *store, uint64_t avoid, uint32_t *dir_out)
 {
     bool found = false;
     uint64_t best_free = 0;
     uint32_t best_count = 0;
     for (uint32_t i = 0; i < store->dir_count; i++) {
         struct ot_io_space space = { 0, 0 };
-        if (eng_store_dir_offline(store, i)) continue;
+        if (eng_store_dir_offline(store, i) || (avoid >> OT_MIN(i, 63u) & 1) != 0) continue;
         enum ot_err err = store->io->ops->space(store->io, store->dirs[i].path, &space);
         if (err != OT_OK) {
             eng_store_fail_dir(store, i, err, "statfs");
@@ -183,6 +183,12 @@ enum ot_err eng_store_place(struct eng_store *store, uint32_t *dir_out)
         *dir_out = i;
     }
     return found ? OT_OK : OT_ERR_IO;
+}
+
+enum ot_err eng_store_place(struct eng_store *store, uint64_t avoid, uint32_t *dir_out)
+{
+    enum ot_err err = place_among(store, avoid, dir_out);
+    return err == OT_OK || avoid == 0 ? err : place_among(store, 0, dir_out);
 }
 
 void eng_store_count_partition(struct eng_store *store, uint32_t dir, int32_t change)

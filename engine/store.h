@@ -33,8 +33,9 @@ bool eng_store_dir_offline(const struct eng_store *store, uint32_t dir);
 /* Take a directory offline: said once in the log, offline(arg, dir) told once. Any thread; the callback may only post. */
 void eng_store_fail_dir(struct eng_store *store, uint32_t dir, enum ot_err why, const char *what);
 void eng_store_on_offline(struct eng_store *store, void (*offline)(void *arg, uint32_t dir), void *arg);
-/* Where a new partition goes: online, most free space first with the number of partitions as tie break (space within 10 % counts as equal). */
-OT_MUST_CHECK enum ot_err eng_store_place(struct eng_store *store, uint32_t *dir_out);
+/* Where a new partition goes: online, most free space first with the number of partitions as tie break (space within 10 % counts as equal). avoid: bits of directories
+ * that take it only if no other can. */
+OT_MUST_CHECK enum ot_err eng_store_place(struct eng_store *store, uint64_t avoid, uint32_t *dir_out);
 void eng_store_count_partition(struct eng_store *store, uint32_t dir, int32_t change);
 
 /* Partition folders found in a directory: each(arg, dir, name, topic, partition); folders being deleted or not ours are skipped (and *.deleted ones removed). */

@@ -1,5 +1,6 @@
 #include "base/net/address.h"
 #include "base/net/inside.h"
+#include "base/net/limits.h"
 
 #include "base/log.h"
 #include "base/map.h"
@@ -41,6 +42,8 @@ struct ot_net {
     pthread_cond_t changed;
     struct net_listener *listeners;
     struct ot_map per_ip;                  /* 16 address bytes -> count */
+    struct ot_net_ip_limits *ip_limits;    /* under the mutex, as the pace */
+    struct ot_net_pace pace;
     uint32_t open_count;                   /* connections; with those on their way to their loop */
     uint32_t live_count;                   /* with those that still wait for a door's answer */
     uint32_t listener_count;               /* still accepting */
@@ -311,9 +314,30 @@ static bool over_ip_limit(struct ot_net *net, int fd)
     const uint32_t max = atomic_load_explicit(&net->connections_per_ip_max, memory_order_relaxed);
     ip_of(fd, ip);
     pthread_mutex_lock(&net->mutex);
-    const bool over = (uintptr_t)ot_map_get(&net->per_ip, ip, 16) >= max;
+    const bool over = (uintptr_t)ot_map_get(&net->per_ip, ip, 16) >= ot_net_ip_limits_find(net->ip_limits, ip, max);
     pthread_mutex_unlock(&net->mutex);
     return over;
+}
+
+/* max.connection.creation.rate: who comes faster waits in the backlog. */
+static bool listener_paced(struct net_listener *listener)
+{
+    struct ot_net *net = listener->net;
+    const int64_t now_us = ot_exec_now_us(listener->loop->exec);
+    pthread_mutex_lock(&net->mutex);
+    const int64_t wait_us = ot_net_pace_wait_us(&net->pace, now_us);
+    pthread_mutex_unlock(&net->mutex);
+    if (wait_us == 0) return false;
+    listener_watch(listener, false);
+    ot_exec_timer_set(listener->loop->exec, &listener->timer, now_us + wait_us);
+    return true;
+}
+
+static void pace_take(struct net_listener *listener)
+{
+    pthread_mutex_lock(&listener->net->mutex);
+    ot_net_pace_take(&listener->net->pace, ot_exec_now_us(listener->loop->exec));
+    pthread_mutex_unlock(&listener->net->mutex);
 }
 
 /* No descriptor left: refuse one connection with the spare one, so that the peer learns of it now, and pause. */
@@ -340,7 +364,7 @@ static void listener_ready(struct ot_loop_fd *event, uint32_t events)
     struct ot_net *net = listener->net;
     (void)events;
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-        if (listener_full(listener)) return;
+        if (listener_full(listener) || listener_paced(listener)) return;
         const int fd = accept4(event->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
             if (errno == EAGAIN || errno == EWOULDBLOCK) return;
@@ -350,6 +374,7 @@ static void listener_ready(struct ot_loop_fd *event, uint32_t events)
             }
             continue;                      /* that peer went away before it was accepted */
         }
+        pace_take(listener);
         if (over_ip_limit(net, fd)) {
             atomic_fetch_add_explicit(&net->refused_limit_ip, 1, memory_order_relaxed);
             char peer[OT_NET_NAME_BYTES];
@@ -451,6 +476,7 @@ static void net_free(struct ot_net *net)
     }
     if (net->spare_fd >= 0) close(net->spare_fd);
     ot_map_free(&net->per_ip);
+    ot_net_ip_limits_free(net->ip_limits);
     pthread_mutex_destroy(&net->mutex);
     pthread_cond_destroy(&net->changed);
     free(net->loops);
@@ -481,6 +507,7 @@ enum ot_err ot_net_open(const struct ot_net_setup *setup, struct ot_net **out)
     pthread_cond_init(&net->changed, &attr);
     pthread_condattr_destroy(&attr);
     ot_map_init(&net->per_ip);
+    net->pace.per_second = UINT32_MAX;
     net->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if ((net->loops = calloc(count, sizeof *net->loops)) == NULL) goto fail;
     for (uint32_t i = 0; i < count; i++) {
@@ -542,17 +569,28 @@ void ot_net_close(struct ot_net *net)
     net_free(net);
 }
 
-void ot_net_limits(struct ot_net *net, uint32_t connections_max, uint32_t connections_per_ip_max)
+void ot_net_limits(struct ot_net *net, const struct ot_net_limits *limits)
 {
-    atomic_store(&net->connections_max, connections_max);
-    atomic_store(&net->connections_per_ip_max, connections_per_ip_max);
+    struct ot_net_ip_limits *ips = NULL;
+    char why[160];
+    const bool good = ot_net_ip_limits_parse(limits->per_ip_overrides == NULL ? "" : limits->per_ip_overrides, &ips, why, sizeof why);
+    atomic_store(&net->connections_max, limits->connections_max);
+    atomic_store(&net->connections_per_ip_max, limits->connections_per_ip_max);
     pthread_mutex_lock(&net->mutex);
+    if (good) {
+        struct ot_net_ip_limits *old = net->ip_limits;
+        net->ip_limits = ips;
+        ips = old;
+    }
+    net->pace.per_second = limits->connections_per_second;
+    net->pace.next_us = 0;
     for (struct net_listener *listener = net->listeners; listener != NULL; listener = listener->next) {
         if (!listener->full) continue;
         listener->full = false;
         ot_exec_post(listener->loop->exec, &listener->resume_task);
     }
     pthread_mutex_unlock(&net->mutex);
+    ot_net_ip_limits_free(ips);
 }
 
 uint32_t ot_net_loop_count(const struct ot_net *net) { return net->loop_count; }

@@ -29,7 +29,12 @@ OT_MUST_CHECK enum ot_err ot_net_open(const struct ot_net_setup *setup, struct o
 OT_MUST_CHECK enum ot_err ot_net_serve(struct ot_net *net, int listen_fd, const char *name, const struct ot_conn_handler *handler, void *arg);
 /* Take in a connected, non-blocking socket as if it had been accepted. It passes over in any case. Any thread. name lives as long as the net. */
 OT_MUST_CHECK enum ot_err ot_net_adopt(struct ot_net *net, int fd, const char *name, const struct ot_conn_handler *handler, void *arg);
-void ot_net_limits(struct ot_net *net, uint32_t connections_max, uint32_t connections_per_ip_max);  /* any thread; for new connections */
+struct ot_net_limits {
+    uint32_t connections_max, connections_per_ip_max;
+    uint32_t connections_per_second;       /* UINT32_MAX: as many as come */
+    const char *per_ip_overrides;          /* limits.h; NULL or "": none. A text that is none changes nothing */
+};
+void ot_net_limits(struct ot_net *net, const struct ot_net_limits *limits);     /* any thread; for new connections */
 /* Stop accepting, let requests in work finish and answers leave for up to timeout_ms, then close every connection. Not on a loop. */
 void ot_net_drain(struct ot_net *net, int64_t timeout_ms);
 /* After drain: waits for the answers that doors still owe, stops the loops, frees. NULL is fine. Not on a loop. */

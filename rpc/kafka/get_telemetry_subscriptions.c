@@ -31,7 +31,7 @@ RPC_HANDLER(get_telemetry_subscriptions)
     response.subscription_id = subscription.id;
     response.accepted_compression_types = (struct ot_i8_array){ compressions, (int32_t)OT_ARRAY_COUNT(compressions) };
     response.push_interval_ms = subscription.interval_ms;
-    response.telemetry_max_bytes = BROKER_TELEMETRY_BYTES_MAX;
+    response.telemetry_max_bytes = broker_config(request->server->broker)->telemetry_max_bytes;
     response.delta_temporality = true;
     response.requested_metrics = (struct ot_str_array){ subscription.prefixes, (int32_t)subscription.prefix_count };
     if (enough) rpc_respond(request, &response);

@@ -13,7 +13,7 @@ RPC_HANDLER(push_telemetry)
     const struct broker_client client = rpc_telemetry_client(request);
     struct broker_telemetry_subscription subscription;
     const struct broker_telemetry_push push = { .client = asked->client_instance_id, .subscription_id = asked->subscription_id, .terminating = asked->terminating,
-        .compression = asked->compression_type, .bytes = asked->metrics.bytes };
+        .compression = asked->compression_type, .bytes = asked->metrics.bytes, .bytes_max = (size_t)broker_config(broker)->telemetry_max_bytes };
     const struct broker_view *view = broker_view_take(broker);
     const bool enough = broker_client_metrics_find(&broker_telemetry(broker)->subscriptions, view, &client, &push.client, NULL, &subscription);
     broker_view_give(view);

@@ -110,7 +110,8 @@ struct rpc_kafka_server {
     uint32_t listener_count;
     struct rpc_loop *loops;
     char gateway[46];                      /* of the container that we run in, or "" */
-    _Atomic int32_t connections_max, connections_per_ip_max;       /* as last told to the net */
+    pthread_mutex_t limits_mutex;
+    struct ot_net_limits limits;               /* as last told to the net */
     struct rpc_series { struct ot_series *ok, *duration, *bytes; } series[RPC_APIS_MAX];
     uint64_t told_copy, told_cold_reads;   /* what the series have of ours; whoever reads metrics, one at a time */
     struct ot_series *sent_copy, *sent_sendfile, *busy, *rejected_limit, *rejected_ip, *rejected_descriptor, *cold_reads;

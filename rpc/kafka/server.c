@@ -8,14 +8,20 @@
 
 enum ot_request_fate rpc_dispatch(struct ot_conn *conn, struct ot_reply *reply);
 
-/* max.connections and max.connections.per.ip may change while we run. */
+/* The limits of connections may change while we run. */
 static void limits_look(struct rpc_kafka_server *server)
 {
     const struct broker_config *config = broker_config(server->broker);
-    if (atomic_exchange(&server->connections_max, config->max_connections) == config->max_connections
-        && atomic_exchange(&server->connections_per_ip_max, config->max_connections_per_ip) == config->max_connections_per_ip) return;
-    atomic_store(&server->connections_per_ip_max, config->max_connections_per_ip);
-    ot_net_limits(server->net, (uint32_t)config->max_connections, (uint32_t)config->max_connections_per_ip);
+    const struct ot_net_limits now = { .connections_max = (uint32_t)config->max_connections, .connections_per_ip_max = (uint32_t)config->max_connections_per_ip,
+        .connections_per_second = config->max_connection_creation_rate == INT32_MAX ? UINT32_MAX : (uint32_t)config->max_connection_creation_rate,
+        .per_ip_overrides = config->max_connections_per_ip_overrides };     /* texts of the configuration are interned: the same text is the same pointer */
+    pthread_mutex_lock(&server->limits_mutex);
+    const struct ot_net_limits *old = &server->limits;
+    const bool same = old->connections_max == now.connections_max && old->connections_per_ip_max == now.connections_per_ip_max
+        && old->connections_per_second == now.connections_per_second && old->per_ip_overrides == now.per_ip_overrides;
+    server->limits = now;
+    if (!same) ot_net_limits(server->net, &now);
+    pthread_mutex_unlock(&server->limits_mutex);
 }
 
 /* So that a raised limit lets in who is waiting: connections opened and closed look too, but there may be none. */
@@ -123,6 +129,7 @@ static void server_clear(struct rpc_kafka_server *server)
         free(server->listeners[i].advertised_host);
     }
     pthread_mutex_destroy(&server->refused_mutex);
+    pthread_mutex_destroy(&server->limits_mutex);
     free(server->listeners);
     free(server->loops);
     free(server);
@@ -141,13 +148,13 @@ enum ot_err rpc_kafka_server_start(struct broker *broker, const struct rpc_kafka
     server->response_pool = setup->response_pool;
     server->metrics = setup->metrics;
     server->slow = setup->slow;
-    atomic_store(&server->connections_max, config->max_connections);
-    atomic_store(&server->connections_per_ip_max, config->max_connections_per_ip);
     pthread_mutex_init(&server->refused_mutex, NULL);
+    pthread_mutex_init(&server->limits_mutex, NULL);
     if (!listeners_copy(server, setup) || (server->loops = calloc(256, sizeof *server->loops)) == NULL) goto fail;
     rpc_advertise_init(server, setup);
     if ((err = ot_net_open(&net, &server->net)) != OT_OK) goto fail;
     OT_ASSERT(ot_net_loop_count(server->net) <= 256);
+    limits_look(server);
     rpc_metrics_init(server);
     broker_config_watch(broker_config_store(broker), config_changed, server);
     for (; served < setup->listener_count; served++) {

@@ -270,7 +270,8 @@ def test_the_advertised_address_is_the_one_reached(broker):
 def test_each_listener_advertises_the_address_that_was_reached(own_broker):
     broker = own_broker(start=False)
     second = free_ports(1)[0]
-    broker.settings = {"listeners": f"PLAINTEXT://127.0.0.1:{broker.port},INNER://127.0.0.2:{second}",
+    broker.settings = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INNER:PLAINTEXT",
+                       "listeners": f"PLAINTEXT://127.0.0.1:{broker.port},INNER://127.0.0.2:{second}",
                        "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,INNER:PLAINTEXT"}
     broker.start()
     for host, port in (("127.0.0.1", broker.port), ("127.0.0.2", second)):
@@ -282,7 +283,8 @@ def test_each_listener_advertises_the_address_that_was_reached(own_broker):
 def test_localhost_over_ipv6_advertises_ipv6(own_broker):
     broker = own_broker(start=False)
     second = free_ports(1)[0]
-    broker.settings = {"listeners": f"PLAINTEXT://127.0.0.1:{broker.port},SIX://[::1]:{second}",
+    broker.settings = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SIX:PLAINTEXT",
+                       "listeners": f"PLAINTEXT://127.0.0.1:{broker.port},SIX://[::1]:{second}",
                        "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,SIX:PLAINTEXT"}
     if not harness.has_ipv6():
         pytest.skip("no IPv6 on this machine")

@@ -186,11 +186,11 @@ static void pushes_are_bounded_and_counted_by_software(void **state)
     struct ot_metrics *metrics = ot_metrics_new(100);
     (void)state;
     broker_telemetry_init(&telemetry, metrics);
-    struct broker_telemetry_push push = { .client = { { 1 } }, .subscription_id = subscription.id, .bytes = 100 };
+    struct broker_telemetry_push push = { .client = { { 1 } }, .subscription_id = subscription.id, .bytes = 100, .bytes_max = 1000 };
     assert_int_equal(broker_telemetry_take(&telemetry, &subscription, &client, &push, 1000000), OT_OK);
     assert_int_equal(broker_telemetry_take(&telemetry, &subscription, &client, &push, 1999999), OT_ERR_THROTTLING_QUOTA_EXCEEDED);
     assert_int_equal(broker_telemetry_take(&telemetry, &subscription, &client, &push, 2000000), OT_OK);
-    push.bytes = BROKER_TELEMETRY_BYTES_MAX + 1;
+    push.bytes = 1001;
     assert_int_equal(broker_telemetry_take(&telemetry, &subscription, &client, &push, 9000000), OT_ERR_TELEMETRY_TOO_LARGE);
     push.bytes = 50;
     push.compression = 5;

@@ -24,10 +24,17 @@ static void put_rows(const struct broker_config_row *rows, uint32_t count, bool 
     }
 }
 
+static bool supplies_another(const struct broker_config_row *rows, uint32_t count, const char *key)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (rows[i].honoured && rows[i].synonyms != NULL && strstr(rows[i].synonyms, key) != NULL) return true;
+    return false;
+}
+
 static void put_ignored(const struct broker_config_row *rows, uint32_t count)
 {
     for (uint32_t i = 0, column = 0; i < count; i++) {
-        if (rows[i].honoured) continue;
+        if (rows[i].honoured || supplies_another(rows, count, rows[i].key)) continue;
         docs_put("%s`%s`", column == 0 ? "" : column % 5 == 0 ? ",\n" : ", ", rows[i].key);
         column++;
     }

@@ -1,4 +1,5 @@
 #include "broker/config.h"
+#include "broker/config_checks.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -225,6 +226,82 @@ static void topic_values_are_checked_beyond_their_type(void **state)
         assert_int_equal(broker_topic_config_check(rows[i].key, rows[i].value, text, sizeof(text)), rows[i].err);
 }
 
+static void texts_with_a_form_of_their_own_are_checked(void **state)
+{
+    static const struct { const char *key, *value; bool good; } rows[] = {
+        { "listener.security.protocol.map", "A:PLAINTEXT, b:sasl_ssl", true }, { "listener.security.protocol.map", "A", false }, { "listener.security.protocol.map", ":SSL", false },
+        { "listener.security.protocol.map", "A:TLS", false }, { "max.connections.per.ip.overrides", "127.0.0.1:5", true }, { "max.connections.per.ip.overrides", "", true },
+        { "max.connections.per.ip.overrides", "host:5", false }, { "group.coordinator.rebalance.protocols", "classic", true }, { "group.coordinator.rebalance.protocols", "consumer", false },
+        { "group.coordinator.rebalance.protocols", "classic,raft", false } };
+    char protocol[16];
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(broker_config_set(store, BROKER_SOURCE_FLAG, "--set", rows[i].key, rows[i].value, text, sizeof(text)), rows[i].good ? OT_OK : OT_ERR_INVALID_CONFIG);
+    assert_true(broker_config_protocol_of("A:PLAINTEXT, b:SASL_SSL", "B", protocol));
+    assert_string_equal(protocol, "SASL_SSL");
+    assert_false(broker_config_protocol_of("A:PLAINTEXT", "AB", protocol));
+    assert_true(broker_config_list_has("/a, /b", "/b"));
+    assert_true(broker_config_list_has("*", "/b"));
+    assert_false(broker_config_list_has("/a,/bc", "/b"));
+    assert_false(broker_config_list_has("", ""));
+}
+
+/* One row of Kafka's table: is ours the same? Where it is not, it is said here why. */
+static const struct { const char *key, *why; } differences[] = {
+    { "default.replication.factor", "-1: as many as the cluster can, at most 3" },
+    { "listener.security.protocol.map", "goes with listeners" },
+    { "listeners", "loopback alone unless it is said otherwise; listeners are not added while the server runs" },
+    { "log.flush.interval.ms", "null there: it comes from its synonym, whose default it has here" },
+    { "log.retention.ms", "null there: it comes from its synonyms, whose default it has here" },
+    { "log.roll.jitter.ms", "null there: it comes from its synonym, whose default it has here" },
+    { "log.roll.ms", "null there: it comes from its synonym, whose default it has here" },
+    { "node.id", "has no default there" },
+    { "num.replica.fetchers", "the threads are there from the start" },
+    { "socket.receive.buffer.bytes", "the system sizes it better" },
+};
+
+static bool may_differ(const char *key)
+{
+    for (size_t i = 0; i < sizeof(differences) / sizeof(differences[0]); i++)
+        if (strcmp(differences[i].key, key) == 0) return true;
+    return false;
+}
+
+static enum broker_config_change change_of(const char *word)
+{
+    return strncmp(word, "per-broker", 10) == 0 ? BROKER_CONFIG_PER_BROKER : strncmp(word, "cluster-wide", 12) == 0 ? BROKER_CONFIG_CLUSTER_WIDE : BROKER_CONFIG_RESTART;
+}
+
+static void honoured_keys_have_kafkas_defaults_and_update_modes(void **state)
+{
+    char line[4096], path[512];
+    uint32_t count = 0, compared = 0, differ = 0, unsaid = 0;
+    (void)state;
+    const struct broker_config_row *rows = broker_config_rows(&count);
+    snprintf(path, sizeof(path), "%s/base/wire/configs-broker.txt", OT_SOURCE_DIR);
+    FILE *table = fopen(path, "r");
+    assert_non_null(table);
+    while (fgets(line, sizeof(line), table) != NULL) {
+        char *field[8] = { NULL }, *at = line;
+        for (int i = 0; i < 8 && at != NULL; i++) field[i] = strsep(&at, "\t\n");
+        for (uint32_t i = 0; i < count; i++) {
+            if (strcmp(rows[i].key, field[0]) != 0 || !rows[i].honoured) continue;
+            const char *ours = rows[i].fallback == NULL ? "null" : rows[i].fallback[0] == 0 ? "\"\"" : rows[i].fallback;
+            const bool same = strcmp(ours, field[2]) == 0 && rows[i].change == change_of(field[5]);
+            if (!same && !may_differ(rows[i].key)) {
+                print_error("%s: default %s, %s in Kafka; update mode in Kafka %s\n", rows[i].key, ours, field[2], field[5]);
+                unsaid++;
+            }
+            compared++;
+            differ += !same;
+        }
+    }
+    (void)fclose(table);
+    assert_int_equal(unsaid, 0);
+    assert_true(compared > 80);
+    assert_true(differ <= sizeof(differences) / sizeof(differences[0]));
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -234,6 +311,7 @@ int main(void)
         T(hours_supply_milliseconds_unless_those_are_set), T(a_topic_inherits_from_the_broker_until_it_overrides), T(environment_names_become_keys),
         T(files_have_substitutions_drop_ins_and_line_numbers), T(describe_tells_value_source_and_what_it_hides), T(dynamic_changes_respect_the_update_mode),
         T(watchers_hear_of_dynamic_changes_until_they_leave), T(topic_values_are_checked_beyond_their_type),
+        T(texts_with_a_form_of_their_own_are_checked), T(honoured_keys_have_kafkas_defaults_and_update_modes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -211,7 +211,7 @@ static void a_failing_directory_leaves_the_rest_serving(void **state)
     assert_true(eng_store_dir_offline(st->fx.store, 0));
     assert_false(eng_store_dir_offline(st->fx.store, 1));
     for (int i = 0; i < 5; i++) {
-        assert_int_equal(eng_store_place(st->fx.store, &home), OT_OK);
+        assert_int_equal(eng_store_place(st->fx.store, 0, &home), OT_OK);
         assert_int_equal(home, 1);
     }
     char path[400];
@@ -219,7 +219,7 @@ static void a_failing_directory_leaves_the_rest_serving(void **state)
     struct eng_log_open how = { .dir_path = path, .store_dir = 0, .config = st->fx.config };
     assert_int_equal(eng_log_open(st->fx.store, &how, &log, &recovery), OT_ERR_IO);
     eng_store_fail_dir(st->fx.store, 1, OT_ERR_IO, "flush");
-    assert_int_equal(eng_store_place(st->fx.store, &home), OT_ERR_IO);
+    assert_int_equal(eng_store_place(st->fx.store, 0, &home), OT_ERR_IO);
 }
 
 static void a_directory_that_cannot_be_made_starts_offline(void **state)
@@ -241,11 +241,25 @@ static void placement_evens_out_the_count(void **state)
     assert_int_equal(open_dirs(st, 3, &st->fx.store, &bad), OT_OK);
     for (int i = 0; i < 30; i++) {
         uint32_t dir = 0;
-        assert_int_equal(eng_store_place(st->fx.store, &dir), OT_OK);
+        assert_int_equal(eng_store_place(st->fx.store, 0, &dir), OT_OK);
         eng_store_count_partition(st->fx.store, dir, 1);
         homes[dir]++;
     }
     for (int i = 0; i < 3; i++) assert_int_equal(homes[i], 10);
+}
+
+static void placement_avoids_what_it_is_told_to_unless_nothing_else_is_left(void **state)
+{
+    struct st *st = *state;
+    uint32_t bad = 0, dir = 0;
+    assert_int_equal(open_dirs(st, 2, &st->fx.store, &bad), OT_OK);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(eng_store_place(st->fx.store, 1, &dir), OT_OK);
+        assert_int_equal(dir, 1);
+        eng_store_count_partition(st->fx.store, dir, 1);
+    }
+    assert_int_equal(eng_store_place(st->fx.store, 3, &dir), OT_OK);
+    assert_int_equal(dir, 0);                  /* it has fewer */
 }
 
 struct found { uint32_t count; char names[8][80]; };
@@ -331,7 +345,7 @@ TEST_MAIN(
     STORE_TEST(the_clean_marker_is_taken_once),
     STORE_TEST(a_failing_directory_leaves_the_rest_serving),
     STORE_TEST(a_directory_that_cannot_be_made_starts_offline),
-    STORE_TEST(placement_evens_out_the_count),
+    STORE_TEST(placement_evens_out_the_count), STORE_TEST(placement_avoids_what_it_is_told_to_unless_nothing_else_is_left),
     STORE_TEST(the_scan_finds_partitions_and_clears_what_is_being_deleted),
     STORE_TEST(topic_ids_are_read),
     STORE_TEST(the_reserve_takes_and_gives_space))

@@ -1,0 +1,88 @@
+#include "broker/config_checks.h"
+
+#include "base/net/limits.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* The next item of a list, trimmed; *at goes behind it. False: no more. */
+static bool next_item(const char **at, const char **item, size_t *bytes)
+{
+    if (**at == 0) return false;
+    size_t length = strcspn(*at, ",");
+    *item = *at;
+    *at += length + ((*at)[length] == ',');
+    while (length > 0 && **item == ' ') (*item)++, length--;
+    while (length > 0 && (*item)[length - 1] == ' ') length--;
+    *bytes = length;
+    return true;
+}
+
+bool broker_config_list_has(const char *list, const char *word)
+{
+    const char *item;
+    size_t bytes;
+    while (list != NULL && next_item(&list, &item, &bytes))
+        if ((bytes == 1 && *item == '*') || (bytes == strlen(word) && memcmp(item, word, bytes) == 0)) return true;
+    return false;
+}
+
+bool broker_config_protocol_of(const char *map, const char *listener, char out[static 16])
+{
+    const char *item;
+    size_t bytes;
+    while (map != NULL && next_item(&map, &item, &bytes)) {
+        const char *colon = memchr(item, ':', bytes);
+        if (colon == NULL || (size_t)(colon - item) != strlen(listener) || strncasecmp(item, listener, strlen(listener)) != 0) continue;
+        (void)snprintf(out, 16, "%.*s", (int)(bytes - (size_t)(colon - item) - 1), colon + 1);
+        return true;
+    }
+    return false;
+}
+
+static bool map_valid(const char *map, char *why, size_t why_bytes)
+{
+    static const char *const protocols[] = { "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL" };
+    const char *item;
+    size_t bytes;
+    while (next_item(&map, &item, &bytes)) {
+        const char *colon = memchr(item, ':', bytes);
+        bool good = false;
+        for (size_t i = 0; i < OT_ARRAY_COUNT(protocols) && colon != NULL && colon != item; i++) {
+            const size_t length = bytes - (size_t)(colon - item) - 1;
+            good = good || (length == strlen(protocols[i]) && strncasecmp(colon + 1, protocols[i], length) == 0);
+        }
+        if (good) continue;
+        (void)snprintf(why, why_bytes, "%.*s is not LISTENER:PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL", (int)OT_MIN(bytes, (size_t)60), item);
+        return false;
+    }
+    return true;
+}
+
+static bool overrides_valid(const char *text, char *why, size_t why_bytes)
+{
+    struct ot_net_ip_limits *limits = NULL;
+    const bool good = ot_net_ip_limits_parse(text, &limits, why, why_bytes);
+    ot_net_ip_limits_free(limits);
+    return good;
+}
+
+static bool protocols_valid(const char *text, char *why, size_t why_bytes)
+{
+    if (broker_config_list_has(text, "classic")) return true;
+    (void)snprintf(why, why_bytes, "Disabling the 'classic' protocol is not supported.");
+    return false;
+}
+
+bool broker_config_form_valid(const char *key, const char *value, char *why, size_t why_bytes)
+{
+    static const struct { const char *key; bool (*valid)(const char *text, char *why, size_t why_bytes); } forms[] = {
+        { "group.coordinator.rebalance.protocols", protocols_valid },
+        { "listener.security.protocol.map", map_valid },
+        { "max.connections.per.ip.overrides", overrides_valid },
+    };
+    for (size_t i = 0; i < OT_ARRAY_COUNT(forms); i++)
+        if (strcmp(key, forms[i].key) == 0) return forms[i].valid(value, why, why_bytes);
+    return true;
+}
