@@ -164,7 +164,6 @@ def test_where_we_are_stricter(ask, node, topic):
     """Kafka stores an unknown broker key that nobody reads, and answers UNKNOWN_SERVER_ERROR to an operation that is none."""
     assert incremental(ask, BROKER, str(node), ("my.key", SET, "2")) == "INVALID_CONFIG"
     assert incremental(ask, TOPIC, topic, ("retention.ms", 9, "2")) == "INVALID_REQUEST"
-    assert incremental(ask, CLIENT_METRICS, "x", ("interval.ms", SET, "1000")) == "INVALID_REQUEST"
     assert incremental(ask, GROUP, "x", ("interval.ms", SET, "1000")) == "INVALID_CONFIG"
 
 
