@@ -242,6 +242,27 @@ static void run_apply(void *arg)
     broker_batch_opened(batch, OT_OK);
 }
 
+/* At most so long, 0 for ever: is every partition of the start open? */
+static bool wait_opened(struct broker *broker, uint32_t most_ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += most_ms / 1000;
+    until.tv_nsec += most_ms % 1000 * 1000000L;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_mutex_lock(&broker->starting.mutex);
+    for (int waited = 0; !broker->starting.opened && waited == 0;) {
+        waited = most_ms == 0 ? pthread_cond_wait(&broker->starting.changed, &broker->starting.mutex)
+                              : pthread_cond_clockwait(&broker->starting.changed, &broker->starting.mutex, CLOCK_MONOTONIC, &until);
+    }
+    bool opened = broker->starting.opened;
+    pthread_mutex_unlock(&broker->starting.mutex);
+    return opened;
+}
+
 static enum ot_err open_partitions(struct broker *broker)
 {
     broker_coordinator_run(broker->setup.coord_exec, run_configs, broker);
@@ -262,11 +283,11 @@ static enum ot_err open_partitions(struct broker *broker)
     broker->core.ticked = broker_groups_ticked;
     broker->core.transactions_served = broker->core.transactions_verified = true;
     broker_coordinator_run(broker->setup.coord_exec, run_apply, broker);
-    pthread_mutex_lock(&broker->starting.mutex);
-    while (!broker->starting.opened) {
-        pthread_cond_wait(&broker->starting.changed, &broker->starting.mutex);
+    /* among others one is not unfenced before its logs are there: they can lead meanwhile */
+    if (!wait_opened(broker, broker->peers != NULL ? 0 : broker->setup.start_wait_ms)) {
+        ot_log(OT_LOG_INFO, "broker", "recovering", "open=%u partitions=%u text=\"the others open meanwhile, those first that clients ask for\"",
+            atomic_load(&broker->core.partitions_open), atomic_load(&broker->core.partitions_total));
     }
-    pthread_mutex_unlock(&broker->starting.mutex);
     return OT_OK;
 }
 
@@ -402,6 +423,9 @@ void broker_close(struct broker *broker)
         return;
     }
     broker_stop(broker);
+    if (broker->applying) {
+        (void)wait_opened(broker, 0);          /* those that had not begun were given up */
+    }
     broker_leave(broker);
     broker_peers_free(broker->peers);
     if (broker->coordinator != NULL) {         /* what its links said last has run */
@@ -435,7 +459,11 @@ void broker_health(struct broker *broker, struct broker_health *out)
 {
     static const char *const reasons[] = { [BROKER_STARTING] = "starting", [BROKER_SERVING] = "", [BROKER_STOPPING] = "stopping" };
     int stage = atomic_load(&broker->stage);
-    *out = (struct broker_health){ .ready = stage == BROKER_SERVING, .reason = stage == BROKER_HALTED ? atomic_load(&broker->halted_text) : reasons[stage],
+    pthread_mutex_lock(&broker->starting.mutex);
+    bool recovering = stage == BROKER_SERVING && !broker->starting.opened;
+    pthread_mutex_unlock(&broker->starting.mutex);
+    *out = (struct broker_health){ .ready = stage == BROKER_SERVING && !recovering,
+        .reason = stage == BROKER_HALTED ? atomic_load(&broker->halted_text) : recovering ? "recovering" : reasons[stage],
         .partitions_total = atomic_load(&broker->core.partitions_total), .partitions_open = atomic_load(&broker->core.partitions_open) };
 }
 

@@ -24,6 +24,8 @@ struct broker_setup {
     struct ot_exec *flush_exec;                /* pool: flush rounds, so that a slow disk does not hold up appends and reads */
     struct ot_exec *background_exec;           /* serial, with timers: retention, deletion, checkpoints, disk space */
     uint32_t sync_each_max;                    /* a directory that was not shut down cleanly and has more partitions has its file system synced once at start; else each is synced by itself */
+    uint32_t openings_max;                     /* so many logs are recovered at a time; 0: all that came */
+    uint32_t start_wait_ms;                    /* a server that is alone waits no longer for partitions to open; 0: until all are. The others open meanwhile, those first that clients ask for */
     struct ot_exec *coord_exec;                /* serial, with timers: the coordinator's thread */
     struct ot_exec *const *shard_execs; uint32_t shard_exec_count;       /* serial, with timers: groups and transactions (shard.h); 0: background_exec does it */
     struct ot_mem_pool *groups_pool;           /* what groups and their offsets and transactions may take; NULL: 64 MiB */
@@ -38,7 +40,7 @@ struct broker_setup {
 };
 struct broker_listener { const char *name, *host, *advertised_host /* NULL: as reached */; int32_t port, advertised_port; const char *security; };
 
-/* Opens directories (lock, identity, boot class), loads the coordinator's journal or founds a one-node cluster, opens every partition in parallel.
+/* Opens directories (lock, identity, boot class), loads the coordinator's journal or founds a one-node cluster, opens every partition in parallel (see start_wait_ms).
  * Blocks; call before the doors open. Errors are logged with words: LOCKED, MISMATCH (foreign data folder), IO, CORRUPT. */
 OT_MUST_CHECK enum ot_err broker_open(const struct broker_setup *setup, struct broker **out);
 /* The same in two steps, where peers have to be answered before the start can end: make loads the journal and starts the coordinator; from there on peers may ask (broker/peers.h).

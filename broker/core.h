@@ -7,6 +7,7 @@
 #include "broker/cleaner.h"
 #include "broker/metrics.h"
 #include "coordinator/replica.h"
+#include "broker/openings.h"
 #include "engine/codec.h"
 #include <pthread.h>
 
@@ -73,6 +74,7 @@ struct broker_core {
     bool settled[BROKER_DIRS_MAX];             /* was not, but all that the last life wrote is on disk since */
     _Atomic uint64_t unclean;                  /* a bit for each directory in which a log did not close whole */
 
+    struct broker_openings openings;
     struct broker_fetch_sessions *sessions;
     struct broker_replication *replication;    /* NULL: nothing is fetched from others, and nothing proposed */
     struct ot_timer tick;                      /* on background_exec */
@@ -107,6 +109,7 @@ struct broker_partition {
     struct broker_core *core;
     struct broker_topic *topic;
     _Atomic(struct eng_log *) log;             /* before stage OPEN is published; another one when a log that was opened on a full disk is opened again */
+    struct broker_opening_node *waits_to_open; /* guarded by the queue of openings */
     struct eng_log *former;                    /* that one: who reads it may go on. Freed with the partition */
     pthread_mutex_t mutex;
     _Atomic int stage;
@@ -204,6 +207,7 @@ void broker_flush_run(struct ot_task *task);           /* on flush_exec */
 void broker_engine_config(const struct broker_core *core, const struct broker_topic_config *topic, struct eng_log_config *out);
 void broker_partition_went_offline(struct broker_partition *partition, enum ot_err why);
 void broker_partition_tell_internal(struct broker_partition *partition);      /* whoever sits on an internal topic looks again */
+void broker_partition_wanted(struct broker_partition *partition);     /* a client asks for it: if its log waits to be opened, it is among the next */
 /* heal.c: on the housekeeper's thread, which has not entered the partition. A log that was opened read-only on a full disk, or not at all, is opened again once its directory takes
  * records; true: the partition is busy with it. */
 bool broker_partition_heal(struct broker_partition *partition, int64_t now_us);

@@ -52,6 +52,7 @@ static bool admit(const struct broker_fetch *fetch, struct broker_fetch_node *no
     }
     pthread_mutex_unlock(&partition->mutex);
     broker_parts_complete(done);
+    if (stage == BROKER_PARTITION_OPENING) broker_partition_wanted(partition);
     if (error == OT_OK && fetch->api_version < 10) {
         const struct broker_topic_config *config = atomic_load_explicit(&partition->topic->config, memory_order_acquire);
         if (strcmp(config->compression_type, "zstd") == 0) error = OT_ERR_UNSUPPORTED_COMPRESSION_TYPE;

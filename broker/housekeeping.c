@@ -169,6 +169,7 @@ enum ot_err broker_core_init(struct broker_core *core, const struct broker_setup
     core->store = store;
     core->decode_pool = setup->decode_pool;
     core->metrics = setup->metrics;
+    broker_openings_init(&core->openings, setup->io_exec, setup->openings_max);
     broker_cleaner_init(core, setup);
     core->node_id = node_id;
     if (core->nap == NULL) core->nap = nap;
@@ -285,6 +286,7 @@ uint64_t broker_core_free(struct broker_core *core)
         core->decoders = next;
     }
     broker_cleaner_free(core);
+    broker_openings_free(&core->openings);
     pthread_rwlock_destroy(&core->registry);
     pthread_mutex_destroy(&core->decoders_mutex);
     pthread_mutex_destroy(&core->checkpoints_mutex);

@@ -103,7 +103,10 @@ static bool may_append(struct broker_partition *partition, struct broker_produce
     int stage = atomic_load(&partition->stage);
     if (stage == BROKER_PARTITION_REMOVED) fail_part(part, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted");
     else if (stage == BROKER_PARTITION_OFFLINE) fail_part(part, OT_ERR_KAFKA_STORAGE_ERROR, "the disk of this partition failed");
-    else if (stage == BROKER_PARTITION_OPENING) fail_part(part, OT_ERR_LEADER_NOT_AVAILABLE, "the log is being opened");
+    else if (stage == BROKER_PARTITION_OPENING) {
+        broker_partition_wanted(partition);
+        fail_part(part, OT_ERR_LEADER_NOT_AVAILABLE, "the log is being opened");
+    }
     else if (!partition->is_leader) fail_part(part, OT_ERR_NOT_LEADER_OR_FOLLOWER, "another broker leads this partition");
     else if (partition->lane_closed) fail_part(part, OT_ERR_KAFKA_STORAGE_ERROR, "the log takes no appends now");
     else if (part->call->acks == -1 && partition->isr_count < partition->min_isr) {

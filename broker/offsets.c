@@ -19,6 +19,7 @@ static enum ot_err owner_of(struct broker_offsets *offsets, struct broker_offset
     else if (part->current_leader_epoch > owner->leader_epoch) err = OT_ERR_UNKNOWN_LEADER_EPOCH;
     if (err == OT_OK) owner->keeper_users++;   /* holds off retirement while we read */
     pthread_mutex_unlock(&owner->mutex);
+    if (stage == BROKER_PARTITION_OPENING) broker_partition_wanted(owner);
     return err;
 }
 

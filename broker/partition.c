@@ -9,6 +9,7 @@
 
 struct broker_partition_opening {
     struct ot_task task;
+    struct broker_opening_node node;
     struct broker_partition *partition;
     struct ot_exec *home;
     void (*opened)(void *arg, enum ot_err err);
@@ -212,17 +213,46 @@ int32_t broker_partition_leader_epochs(struct broker_partition *partition)
     return epoch < 0 || epoch == INT32_MAX ? 0 : epoch + 1;
 }
 
-static void open_run(struct ot_task *task)
+/* The server stops before it was its turn: the folder is left as it is. */
+static void give_up(struct broker_partition_opening *opening)
 {
-    struct broker_partition_opening *opening = OT_CONTAINER(task, struct broker_partition_opening, task);
+    struct broker_partition *partition = opening->partition;
+    opening->err = OT_ERR_CLOSED;
+    pthread_mutex_lock(&partition->mutex);
+    partition->opening_busy = false;
+    broker_partition_settle_end(partition);
+    pthread_mutex_unlock(&partition->mutex);
+}
+
+static void opening_ended(struct broker_partition_opening *opening)
+{
+    struct broker_core *core = opening->partition->core;
+    atomic_fetch_sub(&core->partitions_pending, 1);
+    atomic_fetch_sub(&core->work_open, 1);
+    opening->task.run = opened_run;
+    ot_exec_post(opening->home, &opening->task);
+}
+
+static void open_one(struct broker_partition_opening *opening);
+
+static void waited_run(struct ot_task *task) { open_one(OT_CONTAINER(task, struct broker_partition_opening, task)); }
+
+static void open_one(struct broker_partition_opening *opening)
+{
     struct broker_partition *partition = opening->partition;
     struct broker_core *core = partition->core;
+    if (atomic_load(&core->stopping)) {
+        give_up(opening);
+        opening_ended(opening);
+        return;
+    }
     struct eng_log_open how = { .topic_id = partition->topic->id, .wall_ms = ot_exec_wall_ms(core->background_exec), .leader_epochs = broker_partition_leader_epochs(partition) };
     struct eng_recovery recovery = { .cut_offset = -1 };
     char path[4096];
     enum place where = place(opening, &how);
     if (where == PLACE_WAIT) {
         opening->in_background = true;
+        opening->task.run = waited_run;
         ot_exec_post(core->background_exec, &opening->task);     /* behind the retirement that it waits for; comes back below */
         return;
     }
@@ -259,10 +289,17 @@ static void open_run(struct ot_task *task)
             ot_log(OT_LOG_ERROR, "log", "open_failed", "topic=%s partition=%d error=%s", partition->topic->name, partition->index, ot_err_name(opening->err));
         broker_partition_went_offline(partition, opening->err);
     }
-    atomic_fetch_sub(&core->partitions_pending, 1);
+    opening_ended(opening);
+}
+
+static void open_run(struct ot_task *task)
+{
+    struct broker_partition_opening *opening = OT_CONTAINER(task, struct broker_partition_opening, task);
+    struct broker_core *core = opening->partition->core;
+    atomic_fetch_add(&core->work_open, 1);     /* ours: with the last opening everything else may be over */
+    open_one(opening);
+    broker_openings_next(&core->openings);
     atomic_fetch_sub(&core->work_open, 1);
-    opening->task.run = opened_run;
-    ot_exec_post(opening->home, &opening->task);
 }
 
 static void start_opening(struct broker_partition_opening *opening)
@@ -271,8 +308,11 @@ static void start_opening(struct broker_partition_opening *opening)
     atomic_fetch_add(&core->partitions_pending, 1);
     atomic_fetch_add(&core->work_open, 1);
     opening->task.run = open_run;
-    ot_exec_post(core->io_exec, &opening->task);
+    opening->node = (struct broker_opening_node){ .at = &opening->partition->waits_to_open, .task = &opening->task };
+    broker_openings_add(&core->openings, &opening->node);
 }
+
+void broker_partition_wanted(struct broker_partition *partition) { broker_openings_want(&partition->core->openings, &partition->waits_to_open); }
 
 enum ot_err broker_partition_open(struct broker_partition *partition)
 {

@@ -39,14 +39,14 @@ const struct cli_flag cli_server_flags[] = {
     { 0 },
 };
 
-enum { SHARD_THREADS_MAX = 16, CLEANER_THREADS_MAX = 16, SYNC_EACH_MAX = 32 };
+enum { SHARD_THREADS_MAX = 16, CLEANER_THREADS_MAX = 16, SYNC_EACH_MAX = 32, START_WAIT_MS = 1000 };
 
 struct house {
     const struct cli_args *args;
     struct broker_config_store *config;
     struct ot_mem_budget budget;
     struct ot_exec_pool *io_pool, *flush_pool, *cleaner_pool;
-    uint32_t cleaner_threads;
+    uint32_t cleaner_threads, io_threads;
     struct ot_exec_thread *background, *coordinator, *shards[SHARD_THREADS_MAX];
     struct ot_exec *shard_execs[SHARD_THREADS_MAX]; uint32_t shard_count;
     struct broker *broker;
@@ -127,6 +127,7 @@ static enum ot_err start_executors(struct house *house, const struct broker_conf
 {
     uint32_t cpus = ot_os_cpu_count(&ot_os_files_real);
     uint32_t io_threads = config->ottla_io_threads > 0 ? (uint32_t)config->ottla_io_threads : OT_MIN(OT_MAX(cpus * 2, 4u), 32u);
+    house->io_threads = io_threads;
     enum ot_err err = ot_exec_pool_start("io", io_threads, &house->io_pool);
     if (err == OT_OK) err = ot_exec_pool_start("flush", 4, &house->flush_pool);
     house->cleaner_threads = OT_MIN(OT_MAX((uint32_t)config->log_cleaner_threads, cpus), (uint32_t)CLEANER_THREADS_MAX);
@@ -174,6 +175,8 @@ static enum ot_err start_broker(struct house *house)
         .config = house->config,
         .io_exec = ot_exec_pool_exec(house->io_pool),
         .sync_each_max = SYNC_EACH_MAX,
+        .openings_max = OT_MAX(house->io_threads - 1, 1u),
+        .start_wait_ms = START_WAIT_MS,
         .flush_exec = ot_exec_pool_exec(house->flush_pool),
         .background_exec = ot_exec_thread_exec(house->background),
         .coord_exec = ot_exec_thread_exec(house->coordinator),

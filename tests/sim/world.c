@@ -164,7 +164,7 @@ void sim_wait_end(struct sim_world *world, uint32_t wait)
 static bool try_open(struct sim_world *world)
 {
     struct eng_store_config store_config = { .dirs = dirs, .dir_count = 2, .files_max = 6, .maps_max = 4, .append_mapped_bytes_max = 1u << 20 };
-    struct broker_setup setup = { .io = sim_disk_io(world->disk), .config = world->config, .io_exec = world->io, .flush_exec = world->flush,
+    struct broker_setup setup = { .openings_max = world->seed % 2 == 0 ? 0 : 1, .io = sim_disk_io(world->disk), .config = world->config, .io_exec = world->io, .flush_exec = world->flush,
         .sync_each_max = (world->seed / 5 + world->totals.crashes) % 2 == 0 ? 0 : UINT32_MAX, .background_exec = world->background, .coord_exec = world->background, .decode_pool = world->decoding };
     uint32_t bad_dir = 0;
     if (eng_store_open(setup.io, &store_config, &world->store, &bad_dir) != OT_OK) return false;

@@ -409,6 +409,57 @@ static void a_topic_with_a_codec_of_its_own_gets_its_batches_repacked(void **sta
     assert_int_equal(call.part.error, OT_OK);
 }
 
+/* ---- the order in which logs open ---- */
+
+static int stage_of(struct core_fixture *f, int32_t partition) { return atomic_load(&fixture_partition(f, partition)->stage); }
+
+static void four_that_wait(struct core_fixture *f)
+{
+    fixture_stop(f);
+    f->openings_max = 1;
+    fixture_start(f);
+    for (int i = 0; i < 4; i++) fixture_apply(f, "t", 7, i, 1, 1, 1, "replicated");
+}
+
+static void what_a_client_asks_for_is_opened_before_the_others(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call call;
+    four_that_wait(f);
+    assert_true(sim_sched_step_of(f->sched, f->io));           /* the first; and the second has its turn now */
+    assert_int_equal(stage_of(f, 0), BROKER_PARTITION_OPEN);
+    for (int i = 0; i < 2; i++) {                              /* asking again changes nothing */
+        produce(f, &call, 3, 1, -1, 0, 10);
+        run_only(f, f->home);
+        assert_int_equal(call.part.error, OT_ERR_LEADER_NOT_AVAILABLE);
+    }
+    assert_true(sim_sched_step_of(f->sched, f->io));
+    assert_true(sim_sched_step_of(f->sched, f->io));
+    assert_int_equal(stage_of(f, 1), BROKER_PARTITION_OPEN);
+    assert_int_equal(stage_of(f, 2), BROKER_PARTITION_OPENING);
+    assert_int_equal(stage_of(f, 3), BROKER_PARTITION_OPEN);
+    run(f);
+    assert_int_equal(stage_of(f, 2), BROKER_PARTITION_OPEN);
+    produce(f, &call, 3, 1, -1, 0, 10);
+    run(f);
+    assert_int_equal(call.part.error, OT_OK);
+}
+
+static void a_stop_does_not_wait_for_logs_that_were_not_begun(void **state)
+{
+    struct core_fixture *f = *state;
+    four_that_wait(f);
+    assert_true(sim_sched_step_of(f->sched, f->io));
+    assert_false(broker_core_stop(&f->broker->core, 8000));    /* not all are closed whole */
+    run(f);
+    for (int i = 0; i < 4; i++) assert_int_equal(stage_of(f, i), i == 0 ? BROKER_PARTITION_OPEN : BROKER_PARTITION_OPENING);
+    assert_int_equal(f->opened, 4);
+    assert_int_equal(f->open_err, OT_ERR_CLOSED);
+    fixture_close(f);
+    f->openings_max = 0;
+    fixture_start(f);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -432,6 +483,8 @@ int main(void)
         TEST(a_small_compressed_batch_is_checked_at_once_and_others_elsewhere),
         TEST(a_small_damaged_batch_is_refused_with_its_reason),
         TEST(a_topic_with_a_codec_of_its_own_gets_its_batches_repacked),
+        TEST(what_a_client_asks_for_is_opened_before_the_others),
+        TEST(a_stop_does_not_wait_for_logs_that_were_not_begun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,8 @@
 #include "base/util.h"
 #include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,6 +26,8 @@ struct house {
     struct broker *broker;
     int node_id;
     enum ot_err err;
+    struct ot_io *disk;                        /* NULL: the real one */
+    uint32_t start_wait_ms;
 };
 
 static const struct broker_listener listener = { "PLAINTEXT", "127.0.0.1", NULL, 9092, 0, "PLAINTEXT" };
@@ -51,7 +55,7 @@ static void start(struct house *house)
     assert_int_equal(ot_exec_thread_start("door", &house->door), OT_OK);
     house->metrics = ot_metrics_new(1000);
     house->decode = ot_pool_new("decode", 64 << 20, 0);
-    struct broker_setup setup = { .io = ot_io_real(), .config = house->config, .io_exec = ot_exec_pool_exec(house->io), .flush_exec = ot_exec_pool_exec(house->flush),
+    struct broker_setup setup = { .io = house->disk == NULL ? ot_io_real() : house->disk, .openings_max = 1, .start_wait_ms = house->start_wait_ms, .config = house->config, .io_exec = ot_exec_pool_exec(house->io), .flush_exec = ot_exec_pool_exec(house->flush),
         .background_exec = ot_exec_thread_exec(house->background), .coord_exec = ot_exec_thread_exec(house->coord), .decode_pool = house->decode, .metrics = house->metrics,
         .listeners = &listener, .listener_count = 1 };
     house->broker = NULL;
@@ -713,6 +717,60 @@ static void four_thousand_partitions_share_a_few_syncs(void **state)
     assert_true(is_open(house, "t399", 9));
 }
 
+/* ---- a recovery that takes long ---- */
+
+/* The real disk, on which a folder "slow-…" is not listed before it is let. */
+static struct { struct ot_io io; struct ot_io_ops ops; _Atomic bool held; } slow;
+
+static enum ot_err slow_list(struct ot_io *io, const char *path, void (*each)(void *arg, const struct ot_io_entry *entry), void *arg)
+{
+    (void)io;
+    while (strstr(path, "/slow-") != NULL && atomic_load(&slow.held)) sched_yield();
+    return ot_io_real()->ops->list(ot_io_real(), path, each, arg);
+}
+
+static bool all_open(struct house *house)
+{
+    struct broker_health health;
+    broker_health(house->broker, &health);
+    return health.ready && health.partitions_open == health.partitions_total;
+}
+
+static void the_doors_do_not_wait_for_a_long_recovery(void **state)
+{
+    struct house *house = *state;
+    struct broker_health health;
+    slow.ops = *ot_io_real()->ops;
+    slow.ops.list = slow_list;
+    slow.io.ops = &slow.ops;
+    house->disk = &slow.io;
+    start(house);
+    assert_int_equal(house->err, OT_OK);
+    assert_int_equal(ask_one(house, create_item("slow", 3)), OT_OK);
+    for (int round = 0; round < 2; round++) {
+        stop(house);
+        atomic_store(&slow.held, true);
+        house->start_wait_ms = 20;
+        start(house);
+        assert_int_equal(house->err, OT_OK);
+        broker_health(house->broker, &health);
+        assert_false(health.ready);
+        assert_string_equal(health.reason, "recovering");
+        assert_int_equal(health.partitions_open, 0);
+        assert_false(is_open(house, "slow", 2));
+        assert_int_equal(ask_one(house, create_item("slow", 1)), OT_ERR_TOPIC_ALREADY_EXISTS);      /* it serves */
+        atomic_store(&slow.held, false);
+        if (round == 1) {
+            stop(house);                       /* in the middle of it */
+            start(house);
+        }
+        while (!all_open(house)) {
+            sched_yield();
+        }
+        assert_true(is_open(house, "slow", 2));
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -735,6 +793,7 @@ int main(void)
         TEST(a_partition_that_does_not_open_keeps_its_checkpoints),
         TEST(partitions_of_a_missing_directory_stay_offline),
         TEST(four_thousand_partitions_share_a_few_syncs),
+        TEST(the_doors_do_not_wait_for_a_long_recovery),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
