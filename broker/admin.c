@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LEAST_WAIT_MS INT64_C(500)               /* a hop to the coordinator and back, whatever the client says */
 enum { TRIES_MAX = 8 /* of a change that is computed from the value it replaces */, ITEMS_MAX = 10000, CONFIGS_MAX = 256 /* more than there are keys */ };
 
 struct work {                                  /* one item on its way */
@@ -632,7 +633,7 @@ static void begin_run(struct ot_task *task)    /* on the coordinator's thread: a
     ot_map_free(&seen);
     for (uint32_t i = 0; i < admin->item_count; i++) {
         struct work *work = &request->works[i];
-        *work = (struct work){ .ask.answered = work_answered, .request = request, .item = &admin->items[i] };
+        *work = (struct work){ .ask.answered = work_answered, .ask.timeout_us = admin->timeout_ms <= 0 ? 0 : OT_MAX((int64_t)admin->timeout_ms, LEAST_WAIT_MS) * 1000, .request = request, .item = &admin->items[i] };
         if (work->item->error == OT_OK && build(work)) {
             request->open++;
             broker_coordinator_ask(broker->coordinator, &work->ask);

@@ -180,6 +180,7 @@ static enum ot_err start_coordinator(struct broker *broker, struct broker_identi
     if (err == OT_OK && (err = broker_coordinator_load(&setup, &broker->coordinator, text, sizeof text)) == OT_OK
         && (err = broker_identity_check(broker, broker_coordinator_image(broker->coordinator), identity, text, sizeof text)) == OT_OK
         && (err = coordinator_config(broker, identity, &coordinator, hosts, text, sizeof text)) == OT_OK) {
+        broker->first_start = broker_coordinator_image(broker->coordinator)->blank;
         broker->starting.founded = broker->peers != NULL && broker_coordinator_image(broker->coordinator)->committed.row_count > 0;
         if (broker->peers != NULL) {
             broker->peers->gone_arg = broker;
@@ -320,7 +321,7 @@ enum ot_err broker_begin(struct broker *broker)
         broker_member_serve(broker);
         const struct broker_view *view = broker_view_take(broker);
         ot_log(OT_LOG_INFO, "broker", "started", "node=%d cluster=%s term=%d broker_epoch=%lld last_stop=%s partitions=%u", broker->node_id, broker->identity->cluster_id,
-            view->term, (long long)atomic_load(&broker->broker_epoch), view->term == 1 ? "none" : boots[boot], atomic_load(&broker->core.partitions_total));
+            view->term, (long long)atomic_load(&broker->broker_epoch), broker->first_start ? "none" : boots[boot], atomic_load(&broker->core.partitions_total));
         broker_view_give(view);
     }
     free(broker->identity);
@@ -386,6 +387,7 @@ void broker_stop(struct broker *broker)
     }
     if (stage == BROKER_SERVING) {
         broker_member_leave(broker);
+        broker_coordinator_refuse(broker->coordinator);
     }
     broker_jobs_stop(broker);
     broker_shards_stop(broker);

@@ -68,6 +68,8 @@ struct ot_str broker_coordinator_cluster(const struct broker_coordinator *coordi
 void broker_coordinator_message(struct broker_coordinator *coordinator, struct broker_peer_message *message);
 /* The process of that broker is known to have died (coordinator.md §7): fenced at once if this node leads. Any thread. */
 void broker_coordinator_gone(struct broker_coordinator *coordinator, int32_t node_id);
+/* This server stops: its own requests wait for no coordinator elsewhere any more, so that doors can close. Peers are still answered. */
+void broker_coordinator_refuse(struct broker_coordinator *coordinator);
 /* Waits for the write under way and answers everybody, now and from here on with CLOSED; peers are not talked to any more. Not on the coordinator's thread. */
 void broker_coordinator_stop(struct broker_coordinator *coordinator);
 /* Stops if it was not stopped, frees. The executors still run; nobody asks any more. NULL is fine. Not on the coordinator's thread. */

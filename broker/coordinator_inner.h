@@ -15,7 +15,8 @@ struct forward {                               /* requests that this node does n
     struct broker_ask *behind;                 /* answered elsewhere, not applied here yet */
     uint32_t passed;                           /* on their way to another node */
     struct ot_timer timer;
-    struct ot_task look_task;
+    struct ot_task look_task, refuse_task;
+    bool refusing;                             /* this server stops: what cannot be answered here is not waited for */
 };
 
 struct broker_coordinator {

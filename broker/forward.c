@@ -39,6 +39,10 @@ static void look_soon(struct broker_coordinator *c)
 
 static void hold(struct broker_coordinator *c, struct broker_ask *ask)
 {
+    if (c->forward.refusing) {
+        refuse(c, ask, OT_ERR_CLOSED, "the server is stopping");
+        return;
+    }
     struct broker_ask **at = &c->forward.held;
     while (*at != NULL) at = &(*at)->next;
     ask->next = NULL;
@@ -270,6 +274,26 @@ void forward_stop(struct broker_coordinator *c)
             else coordinator_answer(c, ask);
         }
     }
+}
+
+static void refuse_run(struct ot_task *task)
+{
+    struct broker_coordinator *c = OT_CONTAINER(task, struct broker_coordinator, forward.refuse_task);
+    struct broker_ask *held = c->forward.held;
+    c->forward.refusing = true;
+    c->forward.held = NULL;
+    for (struct broker_ask *ask = held, *next; ask != NULL; ask = next) {
+        next = ask->next;
+        hold(c, ask);
+    }
+}
+
+void broker_coordinator_refuse(struct broker_coordinator *coordinator)
+{
+    if (coordinator->setup.peers == NULL) return;
+    coordinator->forward.refuse_task.run = refuse_run;
+    ot_exec_post(coordinator->setup.exec, &coordinator->forward.refuse_task);
+    broker_peers_hang_up(coordinator->setup.peers, BROKER_PEER_ASKS);
 }
 
 bool forward_busy(const struct broker_coordinator *c) { return c->forward.passed > 0 || c->forward.look_task.run != NULL; }

@@ -75,8 +75,9 @@ static const char *reached_at(struct broker *broker, const struct broker_listene
 static void gather(struct broker *broker, const struct broker_identity *identity)
 {
     struct broker_member *member = &broker->member;
+    member->dirs[member->dir_count++] = identity->dir_ids[broker->meta_dir];      /* the voter's identity is the first */
     for (uint32_t dir = 0; dir < eng_store_dir_count(broker->core.store) && dir < BROKER_DIRS_MAX; dir++) {
-        if (!eng_store_dir_offline(broker->core.store, dir)) {
+        if (dir != broker->meta_dir && !eng_store_dir_offline(broker->core.store, dir)) {
             member->dirs[member->dir_count++] = identity->dir_ids[dir];
         }
     }

@@ -218,6 +218,16 @@ uint32_t broker_peers_up(struct broker_peers *peers)
     return up;
 }
 
+void broker_peers_hang_up(struct broker_peers *peers, enum broker_peer_kind kind)
+{
+    pthread_mutex_lock(&peers->mutex);
+    for (uint32_t i = 0; i < peers->count; i++) {
+        ot_link_close(peers->all[i]->links[kind]);
+        peers->all[i]->links[kind] = NULL;
+    }
+    pthread_mutex_unlock(&peers->mutex);
+}
+
 /* ---- life */
 
 enum ot_err broker_peers_new(const struct broker_peer_setup *setup, int32_t node_id, struct broker_peers **out)

@@ -41,6 +41,7 @@ void broker_peers_rows(struct broker_peers *peers, const struct coord_value *val
 void broker_peers_cluster(struct broker_peers *peers, struct ot_str cluster_id);
 void broker_peers_send(struct broker_peers *peers, int32_t id, enum broker_peer_kind kind, struct ot_link_call *call);
 void broker_peers_tell_dead(struct broker_peers *peers);       /* gone() again for all that are known to be, on the caller's thread */
+void broker_peers_hang_up(struct broker_peers *peers, enum broker_peer_kind kind);     /* what is under way there is answered with CLOSED */
 uint32_t broker_peers_up(struct broker_peers *peers);          /* peers with a connection for messages */
 
 /* peer_hello.c */

@@ -122,7 +122,7 @@ struct broker {
     uint32_t meta_dir;                         /* index of the log directory that holds the metadata */
     char *meta_path;
     bool applying;                             /* coordinator's thread: committed states go to the partitions */
-    bool has_core, has_store, flushed;
+    bool has_core, has_store, flushed, first_start;
     bool dir_missing;                          /* a log directory of the last start is offline or not in the list any more */
     struct broker_ask open_ask;                /* answered when every partition of the start is open */
     struct { pthread_mutex_t mutex; pthread_cond_t changed; bool founded /* there is a cluster */, failed, opened; } starting;

@@ -3,6 +3,7 @@
 
 #include "base/wire/add_offsets_to_txn_request.h"
 #include "base/wire/add_partitions_to_txn_request.h"
+#include "base/wire/add_raft_voter_request.h"
 #include "base/wire/alter_client_quotas_request.h"
 #include "base/wire/alter_configs_request.h"
 #include "base/wire/alter_partition_reassignments_request.h"
@@ -53,6 +54,7 @@
 #include "base/wire/peer_message_request.h"
 #include "base/wire/produce_request.h"
 #include "base/wire/push_telemetry_request.h"
+#include "base/wire/remove_raft_voter_request.h"
 #include "base/wire/sasl_authenticate_request.h"
 #include "base/wire/sasl_handshake_request.h"
 #include "base/wire/sync_group_request.h"
@@ -118,6 +120,8 @@ const struct rpc_api rpc_apis[] = {
     ROW(CONSUMER_GROUP_HEARTBEAT, RPC_ALONE, consumer_group_heartbeat, NULL),
     ROW(CONSUMER_GROUP_DESCRIBE, RPC_ALONE, consumer_group_describe, NULL),
     ROW(DESCRIBE_TOPIC_PARTITIONS, RPC_ALONE, describe_topic_partitions, NULL),
+    ROW(ADD_RAFT_VOTER, RPC_ALONE, add_raft_voter, NULL),
+    ROW(REMOVE_RAFT_VOTER, RPC_ALONE, remove_raft_voter, NULL),
     ROW(PEER_HELLO, RPC_ALONE, peer_hello, NULL),
     ROW(PEER_MESSAGE, RPC_WITH_PEERS, peer_message, NULL),
     ROW(PEER_ASK, RPC_WITH_PEERS, peer_ask, NULL),

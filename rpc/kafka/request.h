@@ -13,6 +13,7 @@
 #include "broker/replica_dirs.h"
 #include "broker/telemetry.h"
 #include "broker/transactions.h"
+#include "broker/voter_change.h"
 #include "rpc/kafka/server.h"
 
 #include <pthread.h>
@@ -82,6 +83,7 @@ struct rpc_request {
         struct broker_shard_topic shard_topic;
         struct broker_peer_message peer_message;
         struct broker_peer_ask peer_ask;
+        struct broker_voter_change voter_change;
     } call;
     _Alignas(16) uint8_t first[6144];      /* the arena's first block: small requests allocate nothing */
 };
@@ -221,6 +223,8 @@ RPC_HANDLER(list_groups);
 RPC_HANDLER(delete_groups);
 RPC_HANDLER(consumer_group_heartbeat);
 RPC_HANDLER(consumer_group_describe);
+RPC_HANDLER(add_raft_voter);
+RPC_HANDLER(remove_raft_voter);
 RPC_HANDLER(peer_hello);
 RPC_HANDLER(peer_message);
 RPC_HANDLER(peer_ask);

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import harness
 
-SETTINGS = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
+SETTINGS = {"broker.session.timeout.ms": 2000, "broker.heartbeat.interval.ms": 300, "coordinator.election.timeout.ms": 500}
 
 
 class Proxy:

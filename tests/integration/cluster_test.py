@@ -84,3 +84,174 @@ def test_a_start_that_waits_for_others_can_be_stopped(make):
     node.stop()
     cluster.start()                                # and leaves nothing behind that would stop the founding
     cluster.controller()
+
+
+def test_a_paused_broker_is_fenced_when_its_session_ends_and_comes_back_by_itself(make):
+    cluster = make().start()
+    leader = cluster.controller()
+    other = next(i for i in cluster.nodes if i != leader)
+    cluster.pause(other)
+    cluster.wait_state(other, "fenced", bound_s=20)
+    cluster.go_on(other)
+    cluster.wait_state(other, "running", of=[1, 2, 3])
+    cluster.stop()
+
+
+@pytest.mark.smoke
+def test_a_paused_coordinator_is_replaced_and_follows_when_it_wakes(make):
+    cluster = make().start()
+    first = cluster.controller()
+    rest = [i for i in cluster.nodes if i != first]
+    cluster.pause(first)
+    second = cluster.controller(of=rest, not_in=[first])
+    assert create(cluster.nodes[rest[0]], "meanwhile")["errorCode"] == 0
+    cluster.go_on(first)
+    assert cluster.controller(of=[first], not_in=[first]) == second
+    harness.until(lambda: "meanwhile" in topics_of(cluster.nodes[first]), 10, "what was decided meanwhile")
+    cluster.wait_state(first, "running", of=[1, 2, 3])
+    assert create(cluster.nodes[first], "after")["errorCode"] == 0
+    cluster.stop()
+
+
+def test_a_killed_broker_is_fenced_at_once_and_a_stopped_one_hands_over(make):
+    cluster = make(broker_session_timeout_ms=60000).start()        # no session ends in this test
+    leader = cluster.controller()
+    killed, stopped = [i for i in cluster.nodes if i != leader]
+    cluster.kill(killed)
+    cluster.wait_state(killed, "fenced")
+    assert "broker_gone node=%d" % killed in cluster.nodes[leader].log()
+    cluster.start_one(killed)
+    cluster.wait_state(killed, "running")
+    cluster.nodes[stopped].stop()
+    assert "handed_over node=%d complete=yes" % stopped in cluster.nodes[stopped].log()
+    cluster.start_one(stopped)
+    cluster.wait_state(stopped, "running")
+    assert "last_stop=clean" in cluster.nodes[stopped].log() and "last_stop=process_crash" in cluster.nodes[killed].log()
+
+
+def test_without_a_majority_nothing_is_decided_and_nothing_hangs(make):
+    cluster = make().start()
+    first = cluster.controller()
+    left = next(i for i in cluster.nodes if i != first)
+    for i in cluster.nodes:
+        if i != left:
+            cluster.kill(i)
+    with cluster.nodes[left].connect(timeout_s=40) as c:
+        body = {"topics": [{"name": "lonely", "numPartitions": 1, "replicationFactor": 1}], "timeoutMs": 1500}
+        assert c.ask("CreateTopics", 7, body)["topics"][0]["errorCode"] == 7           # REQUEST_TIMED_OUT
+    assert "lonely" not in topics_of(cluster.nodes[left])          # reads are served from what is known
+    cluster.nodes[left].stop()
+
+
+def secret_file(path, text, mode=0o600):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_brokers_with_one_secret_form_a_cluster_and_others_do_not_get_in(make, run_directory):
+    good = secret_file(run_directory / "secrets/good", "a secret of more than sixteen bytes\n")
+    bad = secret_file(run_directory / "secrets/bad", "another one of more than sixteen bytes")
+    cluster = make(peer_secret_file=good)
+    cluster.configure(cluster.nodes[3], **{"peer.secret.file": bad})
+    for node in cluster.nodes.values():
+        node.start(wait=False)
+    harness.until(lambda: "peer.secret.file is not the same" in cluster.nodes[3].log() + cluster.nodes[1].log(), 20, "the refusal")
+    assert all("leading=yes" not in node.log() for node in cluster.nodes.values())     # no founding without the third
+    cluster.nodes[3].stop()
+    cluster.configure(cluster.nodes[3])
+    cluster.start()
+    cluster.controller()
+    for settings in ({"peer.secret.file": bad}, {"peer.secret.file": ""}):
+        cluster.kill(3)
+        cluster.configure(cluster.nodes[3], **settings)
+        cluster.start_one(3, wait=False)
+        cluster.wait_state(3, "fenced")
+        harness.until(lambda: "waiting_for_coordinator" in cluster.nodes[3].log() or "hello_failed" in cluster.nodes[3].log(), 20, cluster.nodes[3].log_tail)
+
+
+def test_a_peer_listener_off_loopback_wants_a_secret(run_directory, make):
+    cluster = make(1, peer_listeners="0.0.0.0:0", peer_advertised_listeners="127.0.0.1:1")
+    node = cluster.nodes[1]
+    node.start(wait=False)
+    assert node.process.wait(30) != 0
+    node.process = None
+    assert "without peer.secret.file anybody" in node.log()
+    node.settings["peer.secret.file"] = str(secret_file(run_directory / "secrets/short", "short"))
+    node.start(wait=False)
+    assert node.process.wait(30) != 0
+    node.process = None
+    assert "too short" in node.log()
+
+
+def test_a_broker_alone_opens_no_peer_listener(own_broker):
+    broker = own_broker()
+    listening = harness.subprocess.run(["ss", "-ltnp"], capture_output=True, text=True, check=False).stdout
+    mine = [line for line in listening.splitlines() if f"pid={broker.process.pid}," in line]
+    assert len(mine) <= 3, mine                    # Kafka, REST, gRPC
+    assert "peer" not in broker.log()
+
+
+def add_voter(node, voter, timeout_ms=20000):
+    with node.connect(timeout_s=60) as c:
+        return c.ask("AddRaftVoter", 1, {"clusterId": None, "timeoutMs": timeout_ms, "voterId": voter,
+                                         "voterDirectoryId": bytes(16), "listeners": [], "ackWhenCommitted": True})
+
+
+def remove_voter(node, voter):
+    with node.connect(timeout_s=60) as c:
+        return c.ask("RemoveRaftVoter", 0, {"clusterId": None, "voterId": voter, "voterDirectoryId": bytes(16)})
+
+
+def voters(node):
+    return {v["replicaId"] for v in quorum(node)[0]["currentVoters"]}
+
+
+def test_one_grows_to_three_voters_while_it_runs(make):
+    cluster = make()
+    one, two, three = cluster.nodes.values()
+    cluster.configure(one, **{"coordinator.voters": ""})           # began alone, with nothing but a listener for peers
+    for node in (two, three):
+        cluster.configure(node, **{"coordinator.voters": "", "coordinator.join": f"1@{cluster.place(1)}"})
+    one.start()
+    assert create(one, "early", partitions=2)["errorCode"] == 0
+    two.start()
+    three.start()
+    assert "early" in topics_of(three) and voters(three) == {1}
+    assert create(three, "by-a-follower")["errorCode"] == 0
+    assert add_voter(two, 2)["errorCode"] == 0                     # any broker takes it
+    assert add_voter(one, 3)["errorCode"] == 0
+    assert add_voter(one, 3)["errorCode"] == 126                   # DUPLICATE_VOTER
+    assert add_voter(one, 8, timeout_ms=100)["errorCode"] not in (0, 126)
+    assert voters(two) == {1, 2, 3}
+    cluster.kill(1)
+    cluster.controller(of=[2, 3], not_in=[1])
+    assert create(two, "without-the-first")["errorCode"] == 0
+    one.start()
+    harness.until(lambda: "without-the-first" in topics_of(one), 10, "what was decided meanwhile")
+    assert remove_voter(one, 2)["errorCode"] == 0
+    assert remove_voter(one, 2)["errorCode"] == 127                # VOTER_NOT_FOUND
+    assert voters(one) == {1, 3}
+    cluster.stop()
+
+
+def test_a_dead_voter_is_replaced_by_an_empty_one(make):
+    import shutil
+    cluster = make().start()
+    leader = cluster.controller()
+    lost = next(i for i in cluster.nodes if i != leader)
+    with cluster.nodes[leader].connect() as c:     # not on the broker that is lost: it is the only copy
+        topic = {"name": "kept", "numPartitions": -1, "replicationFactor": -1, "assignments": [{"partitionIndex": 0, "brokerIds": [leader]}]}
+        assert c.ask("CreateTopics", 7, {"topics": [topic], "timeoutMs": 10000})["topics"][0]["errorCode"] == 0
+    cluster.kill(lost)
+    shutil.rmtree(cluster.nodes[lost].data)
+    cluster.start_one(lost)                        # registers once its former self is fenced; it follows and does not vote
+    assert "kept" in topics_of(cluster.nodes[lost])
+    assert remove_voter(cluster.nodes[lost], lost)["errorCode"] == 0
+    assert add_voter(cluster.nodes[lost], lost)["errorCode"] == 0
+    third = next(i for i in cluster.nodes if i not in (leader, lost))
+    cluster.kill(third)                            # now its vote is needed
+    assert create(cluster.nodes[lost], "with-the-new-one")["errorCode"] == 0
+    cluster.start_one(third)
+    cluster.stop()

@@ -2,6 +2,7 @@
 #include "fake_broker.h"
 
 #include "broker/peers.h"
+#include "broker/voter_change.h"
 
 #include <string.h>
 
@@ -46,6 +47,18 @@ void broker_peer_ask(struct broker *broker, struct broker_peer_ask *ask)
     ask->out.leader = 7;
     ask->call.task.run = done;
     ot_exec_post(ask->call.home, &ask->call.task);
+}
+
+void broker_voter_change(struct broker *broker, struct broker_voter_change *change)
+{
+    (void)broker;
+    fake_peers.voter = change->id;
+    fake_peers.add = change->add;
+    fake_peers.port = change->port;
+    change->error = change->id == 9 ? OT_ERR_VOTER_NOT_FOUND : OT_OK;
+    change->text[0] = 0;
+    change->call.task.run = done;
+    ot_exec_post(change->call.home, &change->call.task);
 }
 
 /* the gRPC door's tests have their own */

@@ -1,6 +1,8 @@
 /* The listener for other brokers: hello first, then their own requests and Kafka's; and that clients' listeners know nothing of those. */
 #include "client.h"
 
+#include "base/wire/add_raft_voter_request.h"
+#include "base/wire/add_raft_voter_response.h"
 #include "base/wire/api_versions_request.h"
 #include "base/wire/api_versions_response.h"
 #include "base/wire/metadata_request.h"
@@ -11,6 +13,8 @@
 #include "base/wire/peer_hello_response.h"
 #include "base/wire/peer_message_request.h"
 #include "base/wire/peer_message_response.h"
+#include "base/wire/remove_raft_voter_request.h"
+#include "base/wire/remove_raft_voter_response.h"
 
 static void start(bool peer)
 {
@@ -117,4 +121,37 @@ static void a_listener_for_clients_knows_nothing_of_peers(void **state)
     }
 }
 
-TEST_MAIN(cmocka_unit_test(a_peer_that_said_hello_is_heard), cmocka_unit_test(who_said_nothing_is_not), cmocka_unit_test(a_listener_for_clients_knows_nothing_of_peers))
+static void voters_are_added_and_removed_in_every_version(void **state)
+{
+    (void)state;
+    start(false);
+    const int fd = client();
+    struct ot_add_raft_voter_request_listener place = { .name = ot_str_of("PEER"), .host = ot_str_of("h"), .port = 7 };
+    struct ot_add_raft_voter_request add;
+    struct ot_add_raft_voter_response added;
+    for (int16_t version = 0; version <= 1; version++) {
+        ot_add_raft_voter_request_defaults(&add);
+        add.voter_id = 4;
+        add.cluster_id = none();
+        add.listeners.items = &place;
+        add.listeners.count = version;         /* none: as it registered */
+        exchange(fd, OT_API_ADD_RAFT_VOTER, version, &add, &added);
+        assert_int_equal(added.error_code, 0);
+        assert_true(added.error_message.null && fake_peers.add && fake_peers.voter == 4 && fake_peers.port == 7 * version);
+        add.cluster_id = ot_str_of("another");
+        exchange(fd, OT_API_ADD_RAFT_VOTER, version, &add, &added);
+        assert_int_equal(added.error_code, ot_err_kafka(OT_ERR_INCONSISTENT_CLUSTER_ID));
+    }
+    struct ot_remove_raft_voter_request gone;
+    struct ot_remove_raft_voter_response removed;
+    ot_remove_raft_voter_request_defaults(&gone);
+    gone.voter_id = 9;
+    gone.cluster_id = none();
+    exchange(fd, OT_API_REMOVE_RAFT_VOTER, 0, &gone, &removed);
+    assert_int_equal(removed.error_code, ot_err_kafka(OT_ERR_VOTER_NOT_FOUND));
+    assert_false(fake_peers.add);
+    close(fd);
+    door_stop();
+}
+
+TEST_MAIN(cmocka_unit_test(voters_are_added_and_removed_in_every_version), cmocka_unit_test(a_peer_that_said_hello_is_heard), cmocka_unit_test(who_said_nothing_is_not), cmocka_unit_test(a_listener_for_clients_knows_nothing_of_peers))
