@@ -37,7 +37,10 @@
     X(ELR_KEPT, "elr-kept")                    /* who lost data stays eligible */ \
     X(FLUSH_IGNORED, "flush-ignored")          /* the fsync classes do not wait for the disk */ \
     X(FOLLOWERS_UNFLUSHED, "followers-unflushed") /* replicated+fsync waits for the leader's disk alone */ \
-    X(CLASS_LEFT_EARLY, "class-left-early")    /* an fsync class ends while durable_since still vouches for it */
+    X(CLASS_LEFT_EARLY, "class-left-early")    /* an fsync class ends while durable_since still vouches for it */ \
+    X(COMMIT_ANY_GENERATION, "commit-any-generation")  /* a classic group takes commits of a generation that is over */ \
+    X(SYNC_ANY_GENERATION, "sync-any-generation")      /* and hands out what the leader of such a one says */ \
+    X(SILENT_STAY, "silent-stay")              /* a silent member stays */
 
 #ifdef OT_COORD_BUGS
 enum coord_bug { COORD_BUG_NONE,

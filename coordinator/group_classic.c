@@ -2,6 +2,7 @@
 
 #include "base/wire/group_metadata_value.h"
 #include "base/wire/join_group_request.h"
+#include "coordinator/bug.h"
 #include "coordinator/group_protocol.h"
 
 #include <string.h>
@@ -350,6 +351,7 @@ static void member_fired(struct ot_timer *timer)
     struct group_set *set = group->set;
     char id[96];
     if (!member->is_new && (member->awaiting_join || member->awaiting_sync)) member->deadline_us = set->env->now_us + (int64_t)member->session_timeout_ms * 1000;
+    if (COORD_BUG(SILENT_STAY)) member->deadline_us = set->env->now_us + (int64_t)member->session_timeout_ms * 1000;
     if (member->deadline_us > set->env->now_us) {
         group_timer_set(set, timer, member->deadline_us);
         return;
@@ -676,7 +678,7 @@ static enum ot_err classic_commit_check(struct group *group, const struct group_
     if (ask->generation >= 0 || ask->member_id.bytes > 0 || !ask->instance_id.null) {
         const enum ot_err err = classic_member_check(group, ask->member_id, ask->instance_id);
         if (err != OT_OK) return err;
-        if (ask->generation != classic->generation) return OT_ERR_ILLEGAL_GENERATION;
+        if (ask->generation != classic->generation && !COORD_BUG(COMMIT_ANY_GENERATION)) return OT_ERR_ILLEGAL_GENERATION;
     } else if (!transactional && classic->state != CLASSIC_EMPTY) {
         return OT_ERR_UNKNOWN_MEMBER_ID;
     }

@@ -7,6 +7,7 @@
 #include "base/wire/leave_group_response.h"
 #include "base/wire/sync_group_request.h"
 #include "base/wire/sync_group_response.h"
+#include "coordinator/bug.h"
 #include "coordinator/group_protocol.h"
 
 #include <string.h>
@@ -53,7 +54,7 @@ static enum ot_err sync_check(const struct group *group, const struct ot_sync_gr
     const struct classic *classic = classic_of(group);
     const enum ot_err err = classic_member_check(group, request->member_id, request->group_instance_id);
     if (err != OT_OK) return err;
-    if (request->generation_id != classic->generation) return OT_ERR_ILLEGAL_GENERATION;
+    if (request->generation_id != classic->generation && !COORD_BUG(SYNC_ANY_GENERATION)) return OT_ERR_ILLEGAL_GENERATION;
     if (!request->protocol_type.null && !ot_str_equal(request->protocol_type, classic->protocol_type)) return OT_ERR_INCONSISTENT_GROUP_PROTOCOL;
     if (!request->protocol_name.null && !ot_str_equal(request->protocol_name, classic->protocol)) return OT_ERR_INCONSISTENT_GROUP_PROTOCOL;
     return OT_OK;

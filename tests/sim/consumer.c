@@ -1,4 +1,4 @@
-/* ottla_sim_consumer [--seeds N] [--first N] [--seed N] [--bug NAME]: consumer groups of the new protocol under lost and late messages, members that pause, crash, come back as
+/* ottla_sim_consumer [--seeds N] [--first N] [--seed N] [--bug NAME]: consumer groups of the new protocol under lost, late and repeated messages, members that pause, crash, come back as
  * static ones or do not give up, topics that come, grow and go, and coordinators that die with what was not yet committed.
  *
  * Always: members whose epoch counts hold disjoint partitions, and what the group says of owners is disjoint. After the faults end, within the largest time-out: the
@@ -189,6 +189,7 @@ static void call_arrives(struct sim *sim, struct open_call *call)
 {
     struct desk *d = sim->desk;
     const uint32_t before = d->log_count;
+    if (coord_cg_member_count(d->cg) > 0 && chance(sim, 0.03)) (void)bot_send(d, &call->sent, call->epoch);     /* it came twice; the first answer is lost */
     if (coord_cg_member_count(d->cg) == 0 && call->epoch != 0) call->err = OT_ERR_GROUP_ID_NOT_FOUND;
     else call->err = bot_send(d, &call->sent, call->epoch);
     if (call->err == OT_OK && call->epoch >= 0) {

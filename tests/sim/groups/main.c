@@ -1,8 +1,11 @@
 /* Groups under a bad network: members join, commit, pause, crash and come back; messages are delayed, lost with their connection, and sent again; appends take time and fail;
- * the coordinator restarts at any point and keeps only what was committed, and perhaps some of what was not. One seed decides everything.
+ * some come twice, the second one seconds later; the coordinator restarts at any point and keeps only what was committed, and perhaps some of what was not. One seed decides
+ * everything.
  *
- * What must hold: a partition has one owner per generation; what was told of a commit is there for ever; offsets are those of the last commit in the log; a state
+ * What must hold: a partition has one owner per generation; what was told of a commit is there for ever, so an offset goes back only by a later commit; offsets are those of
+ * the last commit in the log, also of a state that was just loaded; heartbeats and commits pass only of members, in the generation that there is; a state
  * between two assignments ends in time; once the trouble is over every group is stable, with all its live members and no partition twice; the log alone gives the same state. */
+#include "../cluster/bugs.h"
 #include "coordinator/group.h"
 
 #include "base/util.h"
@@ -32,6 +35,7 @@ struct call {                                  /* a request and its answer, from
     int64_t due_us;                            /* at the server; then at the client */
     bool arrived, answered, told;
     int64_t wait_record;                       /* told when the log has this many records */
+    int64_t record;                            /* of a commit: where it is */
     struct ot_arena arena;
     union { struct { struct ot_join_group_request r; struct ot_join_group_request_join_group_request_protocol p; } join;
         struct { struct ot_sync_group_request r; struct ot_sync_group_request_sync_group_request_assignment a[CLIENTS * 4]; uint8_t bytes[CLIENTS * 4][PARTITIONS]; } sync;
@@ -66,12 +70,13 @@ struct sim {
     uint32_t call_count;
     struct client clients[CLIENTS];
     int32_t owners[GENERATIONS_MAX][PARTITIONS];       /* client + 1 by generation */
-    char owner_names[GENERATIONS_MAX][PARTITIONS][24];
-    int64_t acked[PARTITIONS], acked_at[PARTITIONS];    /* the last commit told of, and its record */
+    uint64_t meant[GENERATIONS_MAX][PARTITIONS];       /* for whom the leader of that generation meant it, by a hash of its instance or member id; 0: not said yet */
+    int64_t acked_at[PARTITIONS];              /* record + 1 of the last commit told of */
+    struct ot_arena words;                     /* texts in requests: some are sent twice */
     int64_t counter;
-    bool calm, verbose;
+    bool calm, verbose, restless;              /* restless: rebalances follow each other, and what members say of assignments comes late */
     const char *bug;
-    uint64_t stats_restarts, stats_generations, stats_commits;
+    uint64_t stats_restarts, stats_generations, stats_commits, stats_twice;
 };
 
 static void fail(struct sim *sim, const char *format, ...) OT_PRINTF(2, 3);
@@ -108,6 +113,7 @@ static void take(struct sim *sim, struct group_out *out, struct call *cause)
         const bool commit = cause != NULL && cause->what == ASK_COMMIT;
         if (bug(sim, "lost-record") && commit && ot_rng_chance(&sim->rng, 0.05)) continue;
         if (sim->record_count == RECORDS_MAX) fail(sim, "too many records");
+        if (commit) cause->record = sim->record_count;
         sim->records[sim->record_count++] = (struct record){ keep(record->key), keep(record->value), commit ? cause->part.partition : -1, commit ? cause->part.offset : -1 };
         if (sim->commit_due_us == INT64_MAX) sim->commit_due_us = sim->now_us + between(sim, 1000, 50000);
     }
@@ -157,6 +163,29 @@ static struct group_set *load(struct sim *sim, struct ot_mem_pool *pool)
     return set;
 }
 
+static int64_t last_commit(const struct sim *sim, int32_t partition, int64_t count)
+{
+    for (int64_t i = count; i > 0; i--)
+        if (sim->records[i - 1].partition == partition) return sim->records[i - 1].offset;
+    return -1;
+}
+
+/* What was loaded says of offsets what the log says. */
+static void check_offsets(struct sim *sim)
+{
+    const struct group_env env = env_of(sim);
+    struct group_out out;
+    for (int32_t p = 0; p < PARTITIONS; p++) {
+        struct group_part part = { .topic = ot_str_of("t"), .partition = p };
+        struct group_ask fetch = { .kind = GROUP_ASK_OFFSET_FETCH, .group_id = ot_str_of("g"), .parts = &part, .part_count = 1, .arena = &sim->step, .generation = -1 };
+        group_out_init(&out, &sim->step);
+        group_set_ask(sim->set, &env, &fetch, &out);
+        ot_arena_reset(&sim->step);
+        const int64_t in_log = last_commit(sim, p, sim->record_count);
+        if (part.offset != in_log) fail(sim, "partition %d was loaded at %lld, is at %lld in the log", p, (long long)part.offset, (long long)in_log);
+    }
+}
+
 static void come_up(struct sim *sim)
 {
     struct group_out out;
@@ -165,6 +194,28 @@ static void come_up(struct sim *sim)
     group_out_init(&out, &sim->step);
     group_set_loaded(sim->set, &env, &out);
     take(sim, &out, NULL);
+    check_offsets(sim);
+}
+
+/* Whoever passed as a member of the generation is one. */
+static void check_member(struct sim *sim, const struct call *call)
+{
+    struct group_view view;
+    struct ot_arena arena;
+    struct group_out out;
+    struct group_ask ask = { .kind = GROUP_ASK_VIEW, .group_id = ot_str_of("g"), .response = &view, .arena = &arena };
+    const struct group_env env = env_of(sim);
+    const struct ot_str member = call->what == ASK_BEAT ? call->request.beat.member_id : call->ask.member_id;
+    const int32_t generation = call->what == ASK_BEAT ? call->request.beat.generation_id : call->ask.generation;
+    bool found = false;
+    ot_arena_init(&arena, 4u << 20);
+    group_out_init(&out, &sim->step);
+    group_set_ask(sim->set, &env, &ask, &out);
+    ot_arena_reset(&sim->step);
+    for (uint32_t i = 0; ask.error == OT_OK && i < view.member_count; i++) found |= ot_str_equal(view.members[i].member_id, member);
+    if (!found) fail(sim, "%.*s passed and is no member", (int)member.bytes, member.data);
+    if (view.generation != generation) fail(sim, "generation %d passed in generation %d", generation, view.generation);
+    ot_arena_free(&arena);
 }
 
 static void arrive(struct sim *sim, struct call *call)
@@ -180,13 +231,8 @@ static void arrive(struct sim *sim, struct call *call)
     group_out_init(&out, &sim->step);
     group_set_ask(sim->set, &env, &call->ask, &out);
     take(sim, &out, call);
-}
-
-static int64_t last_commit(const struct sim *sim, int32_t partition, int64_t count)
-{
-    for (int64_t i = count; i > 0; i--)
-        if (sim->records[i - 1].partition == partition) return sim->records[i - 1].offset;
-    return -1;
+    const bool passed = call->answered && call->ask.error == OT_OK;
+    if (passed && (call->what == ASK_BEAT || (call->what == ASK_COMMIT && call->part.error == OT_OK))) check_member(sim, call);
 }
 
 static void check_states(struct sim *sim)
@@ -223,11 +269,35 @@ static struct call *call_new(struct sim *sim, int index, enum what what, enum gr
     return call;
 }
 
-static struct ot_str copy(struct call *call, const char *text)
+static struct ot_str copy(struct sim *sim, const char *text)
 {
-    const char *kept = ot_arena_str(&call->arena, ot_str_of(text));
+    const char *kept = ot_arena_str(&sim->words, ot_str_of(text));
     if (kept == NULL) abort();
     return ot_str_of(kept);
+}
+
+/* The same once more, later, on a connection that nobody listens to any more. */
+static void send_twice(struct sim *sim, const struct call *call)
+{
+    struct call *twin = malloc(sizeof *twin);
+    if (twin == NULL || ++sim->call_count > CALLS_MAX) fail(sim, "too many calls");
+    memcpy(twin, call, sizeof *twin);
+    ot_arena_init(&twin->arena, 1u << 20);
+    twin->ask.request = &twin->request;
+    twin->ask.response = &twin->response;
+    twin->ask.arena = &twin->arena;
+    if (twin->ask.parts != NULL) twin->ask.parts = &twin->part;
+    if (twin->what == ASK_JOIN) twin->request.join.r.protocols.items = &twin->request.join.p;
+    if (twin->what == ASK_LEAVE) twin->request.leave.r.members.items = &twin->request.leave.who;
+    if (twin->what == ASK_SYNC) {
+        twin->request.sync.r.assignments.items = twin->request.sync.a;
+        for (int32_t i = 0; i < twin->request.sync.r.assignments.count; i++) twin->request.sync.a[i].assignment.data = twin->request.sync.bytes[i];
+    }
+    twin->connection = UINT32_MAX;
+    twin->due_us = sim->now_us + between(sim, 100, 6 * S);
+    twin->next = sim->calls;
+    sim->calls = twin;
+    sim->stats_twice++;
 }
 
 static void send(struct sim *sim, struct call *call, int64_t patience_us)
@@ -236,13 +306,15 @@ static void send(struct sim *sim, struct call *call, int64_t patience_us)
     client->give_up_us = sim->now_us + patience_us;
     call->due_us = sim->now_us + between(sim, 100, chance(sim, 0.05) ? 2 * S : 3000);
     if (chance(sim, 0.02)) call->due_us = INT64_MAX;   /* the connection is dead, and nobody knows yet */
+    if (sim->restless && call->what == ASK_SYNC && chance(sim, 0.3)) call->due_us = sim->now_us + between(sim, S, 6 * S);
+    if (chance(sim, sim->restless && call->what == ASK_SYNC ? 0.3 : 0.03)) send_twice(sim, call);
     call->next = sim->calls;
     sim->calls = call;
 }
 
-static struct ot_str instance_of(struct sim *sim, struct call *call, int index)
+static struct ot_str instance_of(struct sim *sim, int index)
 {
-    return sim->clients[index].instance[0] == 0 ? (struct ot_str){ .null = true } : copy(call, sim->clients[index].instance);
+    return sim->clients[index].instance[0] == 0 ? (struct ot_str){ .null = true } : copy(sim, sim->clients[index].instance);
 }
 
 static void send_join(struct sim *sim, int index)
@@ -253,8 +325,8 @@ static void send_join(struct sim *sim, int index)
     ot_join_group_request_defaults(r);
     r->session_timeout_ms = SESSION_MS;
     r->rebalance_timeout_ms = REBALANCE_MS;
-    r->member_id = copy(call, client->member);
-    r->group_instance_id = instance_of(sim, call, index);
+    r->member_id = copy(sim, client->member);
+    r->group_instance_id = instance_of(sim, index);
     r->protocol_type = ot_str_of("consumer");
     call->request.join.p = (struct ot_join_group_request_join_group_request_protocol){ .name = ot_str_of("range"), .metadata = { (const uint8_t *)"x", 1, false } };
     r->protocols.items = &call->request.join.p;
@@ -271,15 +343,19 @@ static void send_sync(struct sim *sim, int index, const struct ot_join_group_res
     struct ot_sync_group_request *r = &call->request.sync.r;
     ot_sync_group_request_defaults(r);
     r->generation_id = client->generation;
-    r->member_id = copy(call, client->member);
-    r->group_instance_id = instance_of(sim, call, index);
+    r->member_id = copy(sim, client->member);
+    r->group_instance_id = instance_of(sim, index);
     r->assignments.items = call->request.sync.a;
     for (int32_t i = 0; i < joined->members.count && i < CLIENTS * 4; i++) {
         uint32_t bytes = 0;
-        for (int p = i; p < PARTITIONS; p += joined->members.count) call->request.sync.bytes[i][bytes++] = (uint8_t)p;
+        const struct ot_str instance = joined->members.items[i].group_instance_id, id = instance.null ? joined->members.items[i].member_id : instance;
+        for (int p = i; p < PARTITIONS; p += joined->members.count) {
+            call->request.sync.bytes[i][bytes++] = (uint8_t)p;
+            sim->meant[client->generation % GENERATIONS_MAX][p] = ot_hash64(id.data, id.bytes, 1) | 1;
+        }
         char name[128];
         (void)snprintf(name, sizeof name, "%.*s", (int)joined->members.items[i].member_id.bytes, joined->members.items[i].member_id.data);
-        call->request.sync.a[r->assignments.count++] = (struct ot_sync_group_request_sync_group_request_assignment){ .member_id = copy(call, name),
+        call->request.sync.a[r->assignments.count++] = (struct ot_sync_group_request_sync_group_request_assignment){ .member_id = copy(sim, name),
             .assignment = { call->request.sync.bytes[i], bytes, false } };
     }
     client->life = SYNCING;
@@ -291,8 +367,8 @@ static void send_beat(struct sim *sim, int index)
     struct call *call = call_new(sim, index, ASK_BEAT, GROUP_ASK_HEARTBEAT);
     ot_heartbeat_request_defaults(&call->request.beat);
     call->request.beat.generation_id = sim->clients[index].generation;
-    call->request.beat.member_id = copy(call, sim->clients[index].member);
-    call->request.beat.group_instance_id = instance_of(sim, call, index);
+    call->request.beat.member_id = copy(sim, sim->clients[index].member);
+    call->request.beat.group_instance_id = instance_of(sim, index);
     send(sim, call, 3 * S);
 }
 
@@ -302,8 +378,8 @@ static void send_commit(struct sim *sim, int index, int32_t partition)
     call->part = (struct group_part){ .topic = ot_str_of("t"), .partition = partition, .offset = ++sim->counter, .leader_epoch = -1, .metadata = ot_str_of("") };
     call->ask.parts = &call->part;
     call->ask.part_count = 1;
-    call->ask.member_id = copy(call, sim->clients[index].member);
-    call->ask.instance_id = instance_of(sim, call, index);
+    call->ask.member_id = copy(sim, sim->clients[index].member);
+    call->ask.instance_id = instance_of(sim, index);
     call->ask.generation = sim->clients[index].generation;
     send(sim, call, 3 * S);
 }
@@ -321,7 +397,7 @@ static void send_leave(struct sim *sim, int index)
 {
     struct call *call = call_new(sim, index, ASK_LEAVE, GROUP_ASK_LEAVE);
     ot_leave_group_request_defaults(&call->request.leave.r);
-    call->request.leave.who = (struct ot_leave_group_request_member_identity){ .member_id = copy(call, sim->clients[index].member), .group_instance_id = instance_of(sim, call, index), .reason.null = true };
+    call->request.leave.who = (struct ot_leave_group_request_member_identity){ .member_id = copy(sim, sim->clients[index].member), .group_instance_id = instance_of(sim, index), .reason.null = true };
     call->request.leave.r.members.items = &call->request.leave.who;
     call->request.leave.r.members.count = 1;
     send(sim, call, 3 * S);
@@ -371,6 +447,8 @@ static void assigned(struct sim *sim, struct client *client, int index, const st
         const uint8_t p = given.data[i];
         /* a static member that came back has the place of its old incarnation: the same name, whatever its id */
         const int32_t was = sim->owners[generation][p];
+        const char *name = client->instance[0] != 0 ? client->instance : client->member;
+        if (sim->meant[generation][p] != (ot_hash64(name, strlen(name), 1) | 1)) fail(sim, "partition %d of generation %d went to client %d, for whom it is not", p, generation, index);
         if (was != 0 && was != index + 1) fail(sim, "partition %d of generation %d went to client %d and to client %d", p, generation, was - 1, index);
         sim->owners[generation][p] = index + 1;
         client->owns[p] = true;
@@ -384,9 +462,11 @@ static void told(struct sim *sim, struct call *call)
     const enum ot_err err = call->ask.error;
     if (call->what == ASK_COMMIT && err == OT_OK && call->part.error == OT_OK) {
         /* whoever hears it or not: the log has it, for ever */
+        const struct record *record = &sim->records[call->record];
         sim->stats_commits++;
-        if (last_commit(sim, call->part.partition, sim->committed_count) < 0) fail(sim, "a commit was told and is not there");
-        sim->acked[call->part.partition] = OT_MAX(sim->acked[call->part.partition], call->part.offset);
+        if (call->record >= sim->committed_count || record->partition != call->part.partition || record->offset != call->part.offset)
+            fail(sim, "a commit was told and is not there");
+        sim->acked_at[record->partition] = OT_MAX(sim->acked_at[record->partition], call->record + 1);
     }
     if (call->what == ASK_FETCH && err == OT_OK) {
         const int64_t in_log = last_commit(sim, call->part.partition, call->wait_record);
@@ -438,7 +518,7 @@ static void client_turn(struct sim *sim, int index)
     if (client->life == GONE) forget_membership(client);
     if (client->life == IDLE) {
         send_join(sim, index);
-    } else if (chance(sim, 0.002)) {
+    } else if (chance(sim, sim->restless ? 0.02 : 0.002)) {
         send_leave(sim, index);
     } else {
         const int32_t p = (int32_t)ot_rng_below(&sim->rng, PARTITIONS);
@@ -580,7 +660,9 @@ static void run_seed(uint64_t seed, const char *bug_name, bool verbose)
         .offset_metadata_bytes_max = 4096, .offsets_retention_ms = 604800000, .offsets_check_interval_ms = 60000, .record_bytes_max = 1 << 20 };
     sim->records = calloc(RECORDS_MAX, sizeof *sim->records);
     sim->commit_due_us = INT64_MAX;
+    sim->restless = ot_rng_chance(&sim->rng, 0.3);
     ot_arena_init(&sim->step, 64u << 20);
+    ot_arena_init(&sim->words, 256u << 20);
     come_up(sim);
     for (int i = 0; i < CLIENTS; i++) {
         forget_membership(&sim->clients[i]);
@@ -596,10 +678,10 @@ static void run_seed(uint64_t seed, const char *bug_name, bool verbose)
     run_for(sim, S);
     check_log(sim);
     for (int p = 0; p < PARTITIONS; p++)
-        if (sim->acked[p] > 0 && last_commit(sim, p, sim->committed_count) < 0) fail(sim, "commits of partition %d are gone", p);
+        if (sim->acked_at[p] > 0 && sim->records[sim->acked_at[p] - 1].partition != p) fail(sim, "commits of partition %d are gone", p);
     if (verbose)
-        printf("seed %llu: %llu restarts, %llu generations, %llu commits, %lld records\n", (unsigned long long)seed, (unsigned long long)sim->stats_restarts,
-            (unsigned long long)sim->stats_generations, (unsigned long long)sim->stats_commits, (long long)sim->record_count);
+        printf("seed %llu: %llu restarts, %llu generations, %llu commits, %lld records, %llu sent twice\n", (unsigned long long)seed, (unsigned long long)sim->stats_restarts,
+            (unsigned long long)sim->stats_generations, (unsigned long long)sim->stats_commits, (long long)sim->record_count, (unsigned long long)sim->stats_twice);
     sim->calm = true;
     go_down(sim);
     for (struct call *call = sim->calls, *next; call != NULL; call = next) {
@@ -611,6 +693,7 @@ static void run_seed(uint64_t seed, const char *bug_name, bool verbose)
         free((void *)(uintptr_t)sim->records[i].value.data);
     }
     ot_arena_free(&sim->step);
+    ot_arena_free(&sim->words);
     free(sim->records);
     free(sim);
 }
@@ -624,8 +707,9 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) first = strtoull(argv[++i], NULL, 10), verbose = true;
         else if (strcmp(argv[i], "--seeds") == 0 && i + 1 < argc) count = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--bug") == 0 && i + 1 < argc) bug_name = argv[++i];
-        else return fprintf(stderr, "usage: %s [--seed N] [--seeds N] [--bug early-answer|lost-record|no-timers]\n", argv[0]), 2;
+        else return fprintf(stderr, "usage: %s [--seed N] [--seeds N] [--bug early-answer|lost-record|no-timers|commit-any-generation|sync-any-generation|silent-stay]\n", argv[0]), 2;
     }
+    if (bug_name != NULL) (void)coord_bug_choose(bug_name);     /* else it is one of ours */
     for (uint64_t seed = first; seed < first + count; seed++) run_seed(seed, bug_name, verbose);
     printf("%llu seeds: groups kept their promises\n", (unsigned long long)count);
     return 0;
