@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -363,6 +364,53 @@ def test_a_node_client_joins_reads_dies_and_leaves(fast, name, members):
 
 def test_franz_go_joins_reads_dies_and_leaves(fast, name, members, go_member):
     one_of_another_client_beside_librdkafka(fast, name, members, go_member(fast, name, name))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_clients_of_every_kind_churn_and_no_partition_waits_ten_seconds(fast, name, members, go_member):
+    """librdkafka, franz-go, Node's and Java's clients come, leave and are killed at random. What the group says of owners is looked at all the while."""
+    need_java()
+    chance, partitions = random.Random(11), 12
+    create(fast, name, partitions)
+    kinds = {"librdkafka": lambda: members(fast, name, name, NEW), "go": lambda: members(fast, name, name, [], go_member(fast, name, name)),
+             "node": lambda: members(fast, name, name, [], node_member(fast, name, name)), "java": lambda: JavaMember(fast, name, name)}
+    group, everybody, sent, unowned_since = [], [], 0, None
+
+    def come(kind):
+        group.append(kinds[kind]())
+        everybody.append(group[-1])
+
+    def shared():
+        """Each partition has an owner and each living member is there; and no partition was without one for ten seconds."""
+        nonlocal unowned_since
+        given = [len(m.assignment.topic_partitions) for m in describe(fast, name).members]
+        unowned_since = None if sum(given) == partitions else unowned_since or time.monotonic()
+        assert unowned_since is None or time.monotonic() - unowned_since < 10, f"{partitions - sum(given)} partitions wait"
+        return sum(given) == partitions and len(given) == len(group) and max(given) - min(given) <= 1
+
+    try:
+        come("librdkafka")
+        until(lambda: group[0].has == set(range(partitions)), 40, shows(group[:1]))
+        for kind in ("go", "node", "java"):
+            come(kind)
+        until(shared, 60, "all kinds share", step_s=0.2)
+        for _ in range(30):
+            if len(group) < 3 or len(group) < 7 and chance.random() < 0.5:
+                come(chance.choice(sorted(kinds)))
+            else:
+                one = group.pop(chance.randrange(len(group)))
+                one.process.send_signal(chance.choice([signal.SIGTERM, signal.SIGKILL]))
+            until(shared, 60, lambda: f"{len(group)} share", step_s=0.2)
+            produce(fast, name, 60, partitions)
+            sent += 5
+        wanted = {(p, o) for p in range(partitions) for o in range(sent)}
+        until(lambda: {r[-2:] for m in everybody for r in m.read} == wanted, 60, "all was read by somebody")
+    finally:
+        for m in everybody:
+            if m.process.poll() is None:
+                m.process.kill()
+            m.process.wait(30)
 
 
 @pytest.mark.long
