@@ -97,8 +97,8 @@ static struct consume_part *part_of(struct rpcg_consume *own, uint32_t at)
 {
     const struct broker_fetch_row *row = &own->fetch.rows[at];
     uint32_t k = at;
-    if (own->asks[k].partition != row->partition || !ot_str_equal(own->asks[k].topic, row->topic))
-        for (k = 0; k < own->fetch.ask_count && !(own->asks[k].partition == row->partition && ot_str_equal(own->asks[k].topic, row->topic)); k++) {
+    if (own->asks[k].partition != row->partition || !ot_uuid_equal(&own->asks[k].topic_id, &row->topic_id))
+        for (k = 0; k < own->fetch.ask_count && !(own->asks[k].partition == row->partition && ot_uuid_equal(&own->asks[k].topic_id, &row->topic_id)); k++) {
         }
     struct consume_part *part = k == own->fetch.ask_count ? NULL : rpcg_consume_part(own, own->ask_ids[k]);
     return part != NULL && part->stage == CONSUME_ACTIVE && part->next == own->asks[k].offset ? part : NULL;
@@ -227,10 +227,9 @@ static void fetch_begin(struct rpcg_consume *own, int64_t now_us)
         if (part->stage != CONSUME_ACTIVE || part->again_us > now_us) continue;
         part->again_us = 0;
         own->ask_ids[count] = part->assignment_id;
-        const char *name = ot_arena_str(&own->fetch_arena, name_of(part));     /* the topic may go while the fetch waits */
-        if (name == NULL) break;
-        own->asks[count++] = (struct broker_fetch_ask){ .topic = { name, part->topic->bytes, false }, .partition = part->partition, .offset = part->next, .log_start_offset = -1,
-            .leader_epoch = -1, .last_epoch = -1, .max_bytes = own->join.max_bytes };
+        /* by id: another topic of the same name is none of this member's yet */
+        own->asks[count++] = (struct broker_fetch_ask){ .topic = { .null = true }, .topic_id = part->topic->id, .partition = part->partition, .offset = part->next,
+            .log_start_offset = -1, .leader_epoch = -1, .last_epoch = -1, .max_bytes = own->join.max_bytes };
     }
     if (count == 0) return;
     own->fetch = (struct broker_fetch){ .call = { .home = &call->server->exec, .done = fetch_done }, .client = rpcg_client(call), .api_version = 17, .replica_id = -1,
@@ -410,11 +409,12 @@ static void close_step(struct rpcg_consume *own, int64_t now_us)
         rpcg_consume_offsets_step(own, now_us);
         if (own->committing || own->beating) return;
         if (own->epoch > 0 && rpcg_consume_uncommitted(own) && now_us - own->close_us < CLOSE_US) return;
-        if (own->tell_committed && !call->cancelled && !call->writing) tell(own);
         rpcg_consume_leave(own);
     }
     if (own->state == CONSUME_JOINED || own->making_topic || own->looking || own->starting || own->fetching || own->fetched || own->preparing) return;
-    if (!call->writing || call->cancelled) end(own);
+    if (call->writing && !call->cancelled) return;
+    if (own->tell_committed && !call->cancelled) tell(own);        /* the last word, and the end when it has left */
+    else end(own);
 }
 
 static void timer_fired(struct ot_timer *timer) { rpcg_consume_step(OT_CONTAINER(timer, struct rpcg_consume, timer)); }

@@ -138,11 +138,10 @@ static void starts_find(struct rpcg_consume *own, uint32_t count, int64_t now_us
         .read_committed = own->join.read_committed, .timeout_ms = 30000, .parts = parts };
     for (uint32_t i = 0; i < own->part_count; i++) {
         struct consume_part *part = &own->parts[i];
-        struct ot_str name;
-        if (part->stage != CONSUME_START || part->again_us > now_us || !name_kept(&own->start_arena, part, &name)) continue;
+        if (part->stage != CONSUME_START || part->again_us > now_us) continue;
         for (uint32_t k = 0; k < each; k++) {
             own->start_ids[own->starts.part_count] = part->assignment_id;
-            parts[own->starts.part_count++] = (struct broker_offsets_part){ .topic = name, .partition = part->partition, .current_leader_epoch = -1,
+            parts[own->starts.part_count++] = (struct broker_offsets_part){ .topic = { .null = true }, .topic_id = part->topic->id, .partition = part->partition, .current_leader_epoch = -1,
                 .at = start == RPCG_START_EARLIEST ? -2 : each == 2 && k == 0 ? own->join.timestamp_ms : -1 };
         }
         part->stage = CONSUME_START_ASKED;
@@ -198,9 +197,21 @@ static void commit_done(struct broker_call *broker_call)
     rpcg_release(call);
 }
 
+/* What was read of a topic that is gone is nobody's business any more, least of all that of a new one of the same name. */
+static void gone_drop(struct rpcg_consume *own)
+{
+    struct broker_view_topic row;
+    const struct broker_view *view = broker_view_take(own->call->server->broker);
+    for (uint32_t i = own->part_count; i-- > 0;)
+        if (uncommitted(&own->parts[i]) && !broker_view_topic_by_id(view, &own->parts[i].topic->id, &row)) rpcg_consume_part_drop(own, &own->parts[i]);
+    broker_view_give(view);
+}
+
 static void commit(struct rpcg_consume *own)
 {
     struct rpcg_call *call = own->call;
+    gone_drop(own);
+    if (!rpcg_consume_uncommitted(own)) return;
     ot_arena_reset(&own->commit_arena);
     struct group_part *parts = parts_room(&own->commit_arena, own->part_count, &own->commit_ids);
     if (parts == NULL) {
