@@ -280,6 +280,22 @@ def test_a_topic_that_is_deleted_goes_away_quietly(admin, log, member, name):
     until(lambda: len(one.records) == 6, 30, lambda: one.records)
 
 
+def test_a_topic_made_anew_is_another_one(admin, log, member, name):
+    """What was read of the old one, and is acknowledged late, is not committed for the new one."""
+    admin.create(name, partitions=1)
+    produce(log, name, 5)
+    one = member("g-" + name, name, hold=True)
+    until(lambda: len(one.records) == 5, 30, lambda: (one.code, one.details))
+    admin.delete(name)
+    admin.create(name, partitions=1)
+    one.acknowledge(*one.held)
+    produce(log, name, 3)
+    until(lambda: [r[2] for r in one.records] == [0, 1, 2, 3, 4, 0, 1, 2], 30, lambda: (one.records, one.assigned, one.code, one.details))
+    assert committed(log, "g-" + name, (name, 0)) == {(name, 0): -1}
+    one.acknowledge(*one.held)
+    until(lambda: committed(log, "g-" + name, (name, 0)) == {(name, 0): 3}, 30, lambda: (one.committed, one.code, one.details))
+
+
 @pytest.mark.parametrize("requests,code,reason", [
     ([], "INVALID_ARGUMENT", "INVALID_REQUEST"),
     ([lambda t: pb.ConsumeRequest()], "INVALID_ARGUMENT", "INVALID_REQUEST"),
