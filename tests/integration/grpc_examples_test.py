@@ -110,6 +110,7 @@ def test_node(broker, name):
     with Follower("node", EXAMPLES / "node" / "follower.js", TOP / "rpc" / "proto", address(broker), name, env=env) as follower:
         until(lambda: len(follower.lines) == 3, 30, lambda: follower.lines)
         assert follower.lines == ["record 1", "0 0 from kcat", "0 1 from node"]
+    assert kcat(broker, "-C", "-t", name, "-o", "beginning", "-e", "-q")[0].split("\n")[:2] == ["from kcat", "from node"]
 
 
 @pytest.mark.long

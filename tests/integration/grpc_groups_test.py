@@ -403,6 +403,49 @@ def _tries(call):
         return None
 
 
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_thousand_members_that_come_and_go_leave_nothing_behind(own_broker):
+    broker = own_broker()
+    with broker.connect() as connection:
+        Admin(connection).create("t", partitions=8)
+
+    def resident_kib():
+        return int(next(line for line in open(f"/proc/{broker.process.pid}/status").read().splitlines() if line.startswith("RssAnon")).split()[1])
+
+    def work(stub, number, count):
+        for i in range(count):
+            requests = queue.SimpleQueue()
+            requests.put(pb.ConsumeRequest(join=pb.ConsumeJoin(group=f"g{number}", topics=["t"], start=EARLIEST)))
+            stream = stub.Consume(iter(requests.get, None), timeout=60)
+            assert next(stream).assignment.member_id
+            if i % 2:
+                requests.put(None)
+                list(stream)
+            else:
+                stream.cancel()
+                requests.put(None)
+
+    with channel(broker) as made:
+        stub = pb_grpc.LogStub(made)
+        for p in range(8):
+            produce(stub, "t", 10, partition=p)
+        work(stub, 0, 100)
+        before = resident_kib()
+        threads = [threading.Thread(target=work, args=(stub, number, 225)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(250)
+        assert resident_kib() - before < 20 << 10
+
+        def open_calls():
+            lines = http(broker.rest + "/metrics")[2].decode().splitlines()
+            return [line for line in lines if line.startswith('ottla_grpc_calls{method="Consume"')]
+
+        until(lambda: open_calls() == ['ottla_grpc_calls{method="Consume"} 0'], 30, open_calls)
+
+
 # ---- sharing, under load and kills
 
 class Checker:
