@@ -13,7 +13,7 @@ struct broker_batch { struct ot_exec *exec; struct ot_timer timer; uint32_t open
 struct forward {                               /* requests that this node does not answer itself */
     struct broker_ask *held;                   /* wait for a coordinator */
     struct broker_ask *behind;                 /* answered elsewhere, not applied here yet */
-    uint32_t passed;                           /* on their way to another node */
+    uint32_t passed; int32_t passed_to;        /* on their way to another node */
     struct ot_timer timer;
     struct ot_task look_task, refuse_task;
     bool refusing;                             /* this server stops: what cannot be answered here is not waited for */

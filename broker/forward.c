@@ -50,30 +50,6 @@ static void hold(struct broker_coordinator *c, struct broker_ask *ask)
     look_soon(c);
 }
 
-/* Does who asks look at the state next? */
-static bool must_be_seen(const struct broker_ask *ask)
-{
-    switch (ask->request.ask) {
-    case COORD_ASK_HEARTBEAT:
-    case COORD_ASK_ALTER:
-    case COORD_ASK_DURABLE:
-    case COORD_ASK_PRODUCER_IDS: return false;
-    default: return ask->request.error == OT_OK && !ask->request.validate_only;
-    }
-}
-
-static void answer_seen(struct broker_coordinator *c, struct broker_ask *ask)
-{
-    if (!must_be_seen(ask) || coord_view(c->coord)->stamp.version >= ask->request.version) {
-        coordinator_answer(c, ask);
-        return;
-    }
-    ask->deadline_us = now_of(c) + BEHIND_US;
-    ask->next = c->forward.behind;
-    c->forward.behind = ask;
-    look_soon(c);
-}
-
 static void done_before(struct broker_ask *ask, const struct ot_uuid *id, const struct ot_coord_topic_row *row, int32_t replica_count)
 {
     ask->request.error = OT_OK;
@@ -104,6 +80,34 @@ static void look_back(const struct broker_coordinator *c, struct broker_ask *ask
     if ((!created && !grown) || topic->name.null || coord_topic_name_get(value, topic->name, &name) != OT_OK || coord_topic_get(value, &name.topic_id, &row) != OT_OK
         || coord_partition_get(value, &name.topic_id, 0, &partition) != OT_OK) return;
     if (created ? row.created_ms == topic->created_ms : row.partition_count == topic->partition_count) done_before(ask, &name.topic_id, &row, partition.replica_count);
+}
+
+/* The version that this broker has to have applied before the answer is given: who asked looks at its effect next; and what happened in an attempt whose answer was lost is
+ * looked up. 0: at once. */
+static int64_t version_to_see(const struct broker_ask *ask)
+{
+    switch (ask->request.ask) {
+    case COORD_ASK_HEARTBEAT:
+    case COORD_ASK_ALTER:
+    case COORD_ASK_DURABLE:
+    case COORD_ASK_PRODUCER_IDS: return 0;
+    default:
+        if (ask->request.error == OT_OK) return ask->request.validate_only ? 0 : ask->request.version;
+        return ask->uncertain ? ask->request.version - 1 : 0;      /* it was refused on the state before that one */
+    }
+}
+
+static void answer_seen(struct broker_coordinator *c, struct broker_ask *ask)
+{
+    if (coord_view(c->coord)->stamp.version >= version_to_see(ask)) {
+        look_back(c, ask);
+        coordinator_answer(c, ask);
+        return;
+    }
+    ask->deadline_us = now_of(c) + BEHIND_US;
+    ask->next = c->forward.behind;
+    c->forward.behind = ask;
+    look_soon(c);
 }
 
 /* What the next coordinator may do better. */
@@ -152,7 +156,6 @@ static void passed(struct ot_link_call *call)      /* on the coordinator's threa
     } else if (may_try_again(c, ask)) {
         hold(c, ask);
     } else {
-        look_back(c, ask);
         answer_seen(c, ask);
     }
     if (c->stopping) forward_stop(c);
@@ -173,6 +176,7 @@ static void pass_on(struct broker_coordinator *c, struct broker_ask *ask, int32_
     }
     ask->link = (struct ot_link_call){ .answered = passed, .home = c->setup.exec, .request = request, .answer_bytes_max = ANSWER_BYTES_MAX, .deadline_us = ask->deadline_us };
     c->forward.passed++;
+    c->forward.passed_to = leader;
     broker_peers_send(c->setup.peers, leader, BROKER_PEER_ASKS, &ask->link);
 }
 
@@ -223,7 +227,8 @@ static void look(struct broker_coordinator *c)
             at = &ask->next;
             continue;
         }
-        *at = ask->next;                       /* it was done; this broker is slow to hear of it */
+        *at = ask->next;                       /* it was decided; this broker is slow to hear of it */
+        look_back(c, ask);
         coordinator_answer(c, ask);
     }
     if (c->forward.held != NULL || c->forward.behind != NULL) look_soon(c);
@@ -241,6 +246,7 @@ static void look_run(struct ot_task *task)
 void forward_role(struct broker_coordinator *c, bool leading)      /* within a turn: what waits is asked after it */
 {
     if (leading && c->setup.peers != NULL) broker_peers_tell_dead(c->setup.peers);
+    if (c->forward.passed > 0 && coord_leader(c->coord) != c->forward.passed_to) broker_peers_hang_up(c->setup.peers, BROKER_PEER_ASKS);   /* it may never answer: to the next one */
     if (c->forward.held == NULL || c->forward.look_task.run != NULL) return;
     c->forward.look_task.run = look_run;
     ot_exec_post(c->setup.exec, &c->forward.look_task);
@@ -251,11 +257,12 @@ void forward_applied(struct broker_coordinator *c)
     const int64_t version = coord_view(c->coord)->stamp.version;
     for (struct broker_ask **at = &c->forward.behind; *at != NULL;) {
         struct broker_ask *ask = *at;
-        if (ask->request.version > version) {
+        if (version_to_see(ask) > version) {
             at = &ask->next;
             continue;
         }
         *at = ask->next;
+        look_back(c, ask);
         coordinator_answer(c, ask);
     }
 }

@@ -13,8 +13,11 @@
 #define CALLS_MAX 256u
 #define SILENCE_US 3000000                     /* an answer is due and nothing comes: another connection may do better */
 #define CONNECT_US 2000000
+#define MISSES 4u                              /* tries in vain before another place is tried */
 
 /* ---- who there is */
+
+static struct ot_link *link_of(struct broker_peer *peer, enum broker_peer_kind kind);
 
 static uint32_t place_of(const struct broker_peers *peers, int32_t id)         /* of it, or where it belongs */
 {
@@ -66,6 +69,8 @@ static void links_close(struct broker_peer *peer)
 static void move(struct broker_peer *peer, struct ot_str host, int32_t port)   /* mutex held */
 {
     if (text_is(peer->host, host) && peer->port == port) return;
+    memcpy(peer->other_host, peer->host, sizeof peer->host);
+    peer->other_port = peer->port;
     text_copy(peer->host, host);
     peer->port = port;
     links_close(peer);                         /* what is under way is answered, and goes to the new place when it is asked again */
@@ -82,15 +87,35 @@ void broker_peers_address(struct broker_peers *peers, int32_t id, struct ot_str 
     pthread_mutex_unlock(&peers->mutex);
 }
 
-/* The rows count when they change: between two changes the peer itself may have said something newer. */
+/* The rows count when they change: between two changes the peer itself may have said something newer. What they said before this start is only another place to look. */
 static void row_says(struct broker_peers *peers, int32_t id, struct ot_str host, int32_t port)
 {
     if (id == peers->node_id || !usable(host, port)) return;
     struct broker_peer *peer = peers->stopped ? NULL : find_or_add(peers, id);
     if (peer == NULL || (text_is(peer->row_host, host) && peer->row_port == port)) return;
+    const bool first = peer->row_port == 0 && peer->port != 0;
     text_copy(peer->row_host, host);
     peer->row_port = port;
-    move(peer, host, port);
+    if (!first) {
+        move(peer, host, port);
+    } else if (!text_is(peer->host, host) || peer->port != port) {
+        text_copy(peer->other_host, host);
+        peer->other_port = port;
+    }
+}
+
+static void look_elsewhere(struct broker_peer *peer)       /* on the links' loop */
+{
+    struct broker_peers *peers = peer->peers;
+    if (++peer->misses % MISSES != 0) return;
+    pthread_mutex_lock(&peers->mutex);
+    if (!peers->stopped && peer->other_port != 0) {
+        char host[BROKER_PEER_HOST_BYTES];
+        memcpy(host, peer->other_host, sizeof host);
+        move(peer, ot_str_of(host), peer->other_port);
+        (void)link_of(peer, BROKER_PEER_MESSAGES);
+    }
+    pthread_mutex_unlock(&peers->mutex);
 }
 
 static bool broker_says(const struct ot_coord_broker_row *row, struct ot_str *host_out, int32_t *port_out)
@@ -151,10 +176,14 @@ static void link_event(void *arg, enum ot_link_event event)        /* of the con
     } else if (failing && !atomic_exchange(&peer->failing, true)) {
         ot_log(OT_LOG_WARN, "peer", "not_reached", "node=%d reason=%s", peer->id, event == OT_LINK_REFUSED ? "refused" : "failed");
     }
-    if (event == OT_LINK_UP) peer->lost = false;
+    if (event == OT_LINK_UP) {
+        peer->lost = false;
+        peer->misses = 0;
+    }
     if (event == OT_LINK_LOST) peer->lost = true;
     const bool dead = peer->lost && event == OT_LINK_REFUSED, news = atomic_exchange(&peer->dead, dead) != dead;
     if (dead && news && peer->peers->gone != NULL) peer->peers->gone(peer->peers->gone_arg, peer->id);
+    if (failing) look_elsewhere(peer);
 }
 
 void broker_peers_tell_dead(struct broker_peers *peers)

@@ -14,6 +14,8 @@ struct broker_peer {
     int32_t id;
     char host[BROKER_PEER_HOST_BYTES]; int32_t port;           /* guarded by the mutex */
     char row_host[BROKER_PEER_HOST_BYTES]; int32_t row_port;   /* as the cluster's rows said last */
+    char other_host[BROKER_PEER_HOST_BYTES]; int32_t other_port;       /* where it was said to be otherwise: tried when it is not found */
+    uint32_t misses;                                           /* of the links' loop: tries in vain, one after the other */
     struct ot_link *links[BROKER_PEER_KINDS];                  /* NULL: not needed yet */
     bool lost;                                                 /* of the links' loop: its connection broke, and none was made since */
     _Atomic bool dead;                                         /* and its machine says that nobody listens there any more */

@@ -1,19 +1,23 @@
 """Three brokers as one cluster: founding, elections, requests through any of them, deaths and comings back. Real processes on loopback."""
+import itertools
+
 import harness
 import pytest
 from admin import Admin
 from cluster import Cluster
 
+UNIQUE = itertools.count()
+
 
 @pytest.fixture
-def make(run_directory, request):
+def make(run_directory):
     """A function that makes clusters; a failed test shows their logs."""
     if harness.EXTERNAL:
         pytest.skip("needs servers of its own")
     made = []
 
     def one(count=3, **how):
-        made.append(Cluster(run_directory / f"cluster-{request.node.name[:60]}-{len(made)}", count, **how))
+        made.append(Cluster(run_directory / f"cluster-{next(UNIQUE)}", count, **how))
         return made[-1]
     yield one
     for cluster in made:
@@ -254,4 +258,23 @@ def test_a_dead_voter_is_replaced_by_an_empty_one(make):
     cluster.kill(third)                            # now its vote is needed
     assert create(cluster.nodes[lost], "with-the-new-one")["errorCode"] == 0
     cluster.start_one(third)
+    cluster.stop()
+
+
+def test_a_cluster_that_moves_to_other_addresses_comes_up_there(make):
+    cluster = make().start()
+    assert create(cluster.nodes[1], "moved")["errorCode"] == 0
+    cluster.stop()
+    for node, port in zip(cluster.nodes.values(), harness.free_ports(3)):
+        node.peer_port = port
+    for node in cluster.nodes.values():
+        cluster.configure(node)
+    cluster.start()                                # what the metadata says of addresses is old, what the list says is not
+    cluster.controller()
+    assert all("moved" in topics_of(node) for node in cluster.nodes.values())
+    cluster.kill(3)                                # one alone: the others' lists are old then, and it says where it is
+    cluster.nodes[3].peer_port = harness.free_ports(1)[0]
+    cluster.configure(cluster.nodes[3])
+    cluster.start_one(3)
+    cluster.wait_state(3, "running")
     cluster.stop()

@@ -71,7 +71,8 @@ class Message:
     def __init__(self, name):
         self.name, self.header, self.fields, structs = name, {}, [], {}
         stack = None
-        for line in (SCHEMA / f"{name}.txt").read_text().splitlines():
+        path = SCHEMA / f"{name}.txt"
+        for line in (path if path.exists() else SCHEMA.parent / "schema_ottla" / path.name).read_text().splitlines():
             depth = (len(line) - len(line.lstrip(" "))) // 2
             words = line.split()
             if not words:

@@ -1,0 +1,126 @@
+"""What the network and strangers do to a cluster: connections cut, held and half-cut by proxies; bytes that nobody of ours would send, on the peer listener."""
+import random
+import socket
+import struct
+
+import harness
+import pytest
+from cluster_test import create, make, quorum, topics_of  # noqa: F401  (make is a fixture)
+from wire import Connection, encode, request_bytes
+
+
+def coord_message(**fields):
+    """CoordPeerMessage, version in front, as our coordinators send it."""
+    return struct.pack(">h", 0) + encode("CoordPeerMessage", 0, fields)
+
+
+def hello(connection, node_id, expects, proof=b"", nonce=bytes(32)):
+    return connection.ask("PeerHello", 0, {"nodeId": node_id, "expects": expects, "clusterId": None, "host": "127.0.0.1", "port": 1, "nonce": nonce, "proof": proof})
+
+
+def test_a_coordinator_that_is_cut_off_is_replaced_and_comes_back(make):
+    cluster = make(proxied=True).start()
+    first = cluster.controller()
+    rest = [i for i in cluster.nodes if i != first]
+    cluster.proxies[first].cut()                   # nobody reaches it; it reaches the others, whose answers come back
+    second = cluster.controller(of=rest, not_in=[first])
+    assert create(cluster.nodes[rest[0]], "cut")["errorCode"] == 0
+    cluster.proxies[first].heal()
+    assert cluster.controller() in rest + [first]
+    harness.until(lambda: "cut" in topics_of(cluster.nodes[first]), 20, "what was decided meanwhile")
+    cluster.wait_state(first, "running", of=[1, 2, 3])
+    assert second in rest
+    cluster.stop()
+
+
+@pytest.mark.parametrize("direction", ["to", "back"])
+def test_half_cut_connections_of_the_coordinator_stop_nobody_for_long(make, direction):
+    cluster = make(proxied=True).start()
+    first = cluster.controller()
+    rest = [i for i in cluster.nodes if i != first]
+    cluster.proxies[first].hold(to=direction == "to", back=direction == "back")        # open, and silent one way
+    made = create(cluster.nodes[rest[0]], "half")          # by the old coordinator over its own connections, or by a new one
+    assert made["errorCode"] == 0, made
+    harness.until(lambda: all("half" in topics_of(cluster.nodes[i]) for i in rest), 30, "the topic")
+    cluster.proxies[first].heal()
+    cluster.controller()
+    harness.until(lambda: "half" in topics_of(cluster.nodes[first]), 20, "the topic on the one that was cut")
+    cluster.wait_state(first, "running", of=[1, 2, 3])
+    cluster.stop()
+
+
+def test_strangers_on_the_peer_listener_change_nothing(make):
+    cluster = make().start()
+    leader = cluster.controller()
+    node = cluster.nodes[leader]
+    term = quorum(node)[0]["leaderEpoch"]
+    place = f"127.0.0.1:{node.peer_port}"
+    rng = random.Random(7)
+
+    def ends(data):
+        with socket.create_connection(("127.0.0.1", node.peer_port), timeout=20) as s:
+            s.sendall(data)
+            try:
+                s.shutdown(socket.SHUT_WR)
+                while s.recv(65536):
+                    pass
+            except OSError:
+                pass
+
+    # without a hello nothing is served
+    for name in ("PeerMessage", "PeerAsk", "Metadata", "Fetch", "CreateTopics"):
+        with Connection(place) as c:
+            with pytest.raises((EOFError, OSError)):
+                c.ask(name, 0 if name.startswith("Peer") else 12 if name != "CreateTopics" else 7, b"")
+    # hellos that cannot be
+    for node_id, expects, nonce in ((-1, leader, bytes(32)), (leader, leader, bytes(32)), (9, leader + 1, bytes(32)), (9, leader, b""), (9, leader, bytes(33))):
+        with Connection(place) as c:
+            assert hello(c, node_id, expects, nonce=nonce)["errorCode"] != 0
+    # a stranger who may speak (there is no secret here) and says what cannot be
+    with Connection(place) as c:
+        assert hello(c, 9, leader)["errorCode"] == 0
+        empty = {"ask": 0, "validateOnly": False, "ifVersion": -1}
+        for ask in (-1, 0, 1, 2, 8, 10, 15, 100, 127):
+            assert c.ask("PeerAsk", 0, {**empty, "ask": ask})["error"] != "NONE"
+        beat = {"brokerId": leader, "brokerEpoch": 1, "appliedVersion": 1, "wantFence": True, "wantShutdown": True}
+        assert c.ask("PeerAsk", 0, {**empty, "ask": 1, "heartbeat": beat})["error"] == "INVALID_REQUEST"      # not in another's name
+        assert c.ask("PeerAsk", 0, {**empty, "ask": 1, "heartbeat": {**beat, "brokerId": 9}})["error"] == "BROKER_ID_NOT_REGISTERED"
+        for data in (b"", b"\0", b"\0\0", bytes(64), b"\xff" * 64, rng.randbytes(1000)):
+            assert c.ask("PeerMessage", 0, {"message": data})["errorCode"] == 0        # taken, and thrown away
+        mark = {"term": 2000000000, "version": 1 << 60, "stateHash": 1}
+        for kind in range(1, 14):                  # well-formed, of nobody's cluster, and under another's name
+            for sender in (9, 1, 2, 3):
+                for cluster_hash in (0, 1):
+                    c.ask("PeerMessage", 0, {"message": coord_message(
+                        kind=kind, cluster=cluster_hash, sender=sender, dirId=bytes(16), term=2000000000, leader=9, accepted=mark, committed=mark, base=mark, round=1, answer=1,
+                        clusterId="x", key=b"k", data=b"d")})
+    # bytes that are no requests
+    for data in (b"", b"\0\0\0\0", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\0\0\0\4\x27\x10\0\0", b"GET / HTTP/1.1\r\n\r\n", rng.randbytes(4096),
+                 request_bytes("PeerHello", 0, b"\xff" * 200, 1), request_bytes("PeerAsk", 0, b"\xff" * 200, 1)):
+        ends(data)
+    assert cluster.controller() == leader and quorum(node)[0]["leaderEpoch"] == term
+    assert create(node, "unmoved")["errorCode"] == 0
+    cluster.stop()
+
+
+@pytest.mark.long
+def test_kills_and_pauses_of_coordinators_lose_nothing_that_was_answered(make):
+    """Twelve rounds: whatever was answered with success is there on every broker in the end, and the cluster always finds a coordinator again."""
+    cluster = make().start()
+    rng = random.Random(11)
+    known = set()
+    for number in range(12):
+        victim = cluster.controller()
+        how = rng.choice(["kill", "pause", "stop"])
+        other = rng.choice([i for i in cluster.nodes if i != victim])
+        {"kill": cluster.kill, "pause": cluster.pause, "stop": lambda i: cluster.nodes[i].stop()}[how](victim)
+        for k in range(3):
+            made = create(cluster.nodes[other], f"round-{number}-{k}")
+            if made["errorCode"] == 0:
+                known.add(f"round-{number}-{k}")
+        cluster.go_on(victim) if how == "pause" else cluster.start_one(victim)
+        cluster.wait_state(victim, "running", of=[1, 2, 3])
+    assert len(known) >= 30
+    for node in cluster.nodes.values():
+        harness.until(lambda node=node: known <= set(topics_of(node)), 20, lambda node=node: known - set(topics_of(node)))
+    cluster.stop()
