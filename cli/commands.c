@@ -21,6 +21,7 @@
 #include "cli/txn.h"
 #include "cli/server.h"
 #include "cli/version.h"
+#include "cli/voters.h"
 
 const struct cli_flag cli_common_flags[] = {
     { "color", 0, "WHEN", false, "auto, always, never (auto: on a terminal, without NO_COLOR and TERM=dumb)" },
@@ -39,6 +40,8 @@ const struct cli_command cli_commands[] = {
         "  ottla cluster feature list\n  ottla cluster feature upgrade transaction.version=2 --dry-run", cli_cluster_feature_flags, cli_cluster_feature_run, cli_api_flags },
     { "cluster", "txn", "[list|describe|abort] [id]", "transactions: who has one open, for how long, and the end of one that hangs",
         "  ottla cluster txn list --longer-than-ms 60000\n  ottla cluster txn describe orders-writer\n  ottla cluster txn abort orders-writer", cli_txn_flags, cli_txn_run, cli_api_flags },
+    { "cluster", "voters", "[list|add|remove|replace] [broker]", "who votes for the coordinator; a broker that follows may, one that is gone need not, one that came back empty may again",
+        "  ottla cluster voters\n  ottla cluster voters add 2\n  ottla cluster voters replace 3", cli_voters_flags, cli_voters_run, cli_kafka_flags },
     { "topic", "list", NULL, "the topics", "  ottla topic list\n  ottla topic list --state under_replicated -o name", cli_topic_list_flags, cli_topic_list_run, cli_api_flags },
     { "topic", "describe", "<topic>", "one topic and its partitions", "  ottla topic describe orders\n  ottla topic describe orders --watch=5", cli_watch_flags, cli_topic_describe_run, cli_api_flags },
     { "topic", "create", "<topic>", "make a topic",

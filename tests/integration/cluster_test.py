@@ -278,3 +278,19 @@ def test_a_cluster_that_moves_to_other_addresses_comes_up_there(make):
     cluster.start_one(3)
     cluster.wait_state(3, "running")
     cluster.stop()
+
+
+def test_the_command_line_changes_who_votes(make):
+    cluster = make(2, voters=1).start()            # the second follows the first, and is no voter
+    def tool(*words):
+        ran = harness.subprocess.run([harness.BINARY, "cluster", "voters", *words, "-b", cluster.nodes[2].bootstrap], capture_output=True, text=True, timeout=60, check=False)
+        return ran.returncode, ran.stdout + ran.stderr
+    assert tool("list", "-o", "json")[1].count('"broker"') == 1
+    assert tool("add", "2") == (0, "broker 2 votes\n")
+    assert tool()[1].count("127.0.0.1:") == 2
+    code, said = tool("add", "2")
+    assert code != 0 and "DUPLICATE_VOTER" in said
+    assert tool("replace", "2")[0] == 0
+    assert tool("remove", "2") == (0, "broker 2 votes no more\n")
+    assert tool("add")[0] == 2 and tool("elect")[0] == 2
+    cluster.stop()
