@@ -79,6 +79,9 @@ struct broker_core {
     struct broker_replication *replication;    /* NULL: nothing is fetched from others, and nothing proposed */
     struct ot_timer tick;                      /* on background_exec */
     struct ot_task tick_task, stop_task;
+    _Atomic(struct broker_partition *) later;  /* flushes that nobody waits for (flush.c); counted in work_open, with a reference each */
+    struct ot_task later_task;
+    struct ot_timer later_timer;               /* on background_exec */
     int64_t retention_due_us, checkpoint_due_us, expiry_due_us;
     struct broker_cleaner cleaner;
     _Atomic int64_t waiting_produces, waiting_fetches;         /* acks=all requests under way; parked fetches */
@@ -113,7 +116,7 @@ struct broker_partition {
     struct eng_log *former;                    /* that one: who reads it may go on. Freed with the partition */
     pthread_mutex_t mutex;
     _Atomic int stage;
-    bool is_leader, opening_busy, roll_asked, lane_closed, lane_busy, flush_busy, flush_again, flush_owed, keeper_busy, cleaner_busy, retiring, retired;
+    bool is_leader, opening_busy, roll_asked, lane_closed, lane_busy, flush_busy, flush_again, flush_owed, flush_later, keeper_busy, cleaner_busy, retiring, retired;
     int32_t leader_id, leader_epoch, partition_epoch, min_isr, isr_count, replica_count;
     uint32_t store_dir;
     _Atomic int64_t high_watermark, last_stable_offset;
@@ -133,6 +136,7 @@ struct broker_partition {
     struct broker_txn_guard *guards;           /* likewise, of appends that come by a shard */
     struct broker_fetch_node *fetch_nodes;     /* entries of fetch sets hung in here */
     struct broker_cleaner_state cleaner;       /* under the mutex */
+    struct broker_partition *later_next;       /* of core->later, while flush_later */
     struct ot_task lane_task, flush_task, end_task;    /* end_task: retire, later free */
     /* replication (role.c). The mirrors above (is_leader, leader_id, …) are what clients are told: of the newest row that was applied, is_leader only once `replica` has it too */
     struct replica replica;                    /* begins with the open log; its log end is state_end */
@@ -202,6 +206,10 @@ void broker_verify_start(struct broker *broker, struct broker_produce *produce);
 void broker_produce_verified(struct broker_produce_part *part);
 /* flush.c */
 void broker_flush_ask(struct broker_partition *partition);     /* mutex held */
+/* Mutex held: something lies above the high watermark of a class that syncs. At once when somebody waits for it or reads here; else within 50 ms. */
+void broker_flush_want(struct broker_partition *partition);
+void broker_flush_look(struct broker_partition *partition);    /* no mutex, may block: somebody is about to look at the high watermark; a flush put off is made now */
+void broker_flush_init(struct broker_core *core);
 void broker_flush_run(struct ot_task *task);           /* on flush_exec */
 /* partition.c, no mutex */
 void broker_engine_config(const struct broker_core *core, const struct broker_topic_config *topic, struct eng_log_config *out);

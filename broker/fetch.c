@@ -6,6 +6,8 @@
 #include "broker/fetch_set.h"
 #include <string.h>
 
+#define SHOW_US 100000
+
 static void step_home(struct ot_task *task);
 static void step_io(struct ot_task *task);
 
@@ -88,11 +90,14 @@ static void decide(struct broker_fetch *fetch, enum ot_err err, bool answer_now)
         answer(fetch);
         return;
     }
-    bool enough = fetch->bytes >= (uint64_t)OT_MAX(fetch->min_bytes, 0) || fetch->bytes >= (uint64_t)OT_MAX(fetch->max_bytes, 0);
-    if (enough || answer_now || fetch->expired || fetch->cancelled || fetch->max_wait_ms <= 0 || fetch->set->node_count == 0) {
+    bool enough = fetch->bytes >= (uint64_t)OT_MAX(fetch->min_bytes, 0) || fetch->bytes >= (uint64_t)OT_MAX(fetch->max_bytes, 0) || fetch->max_wait_ms <= 0;
+    /* what a producer was told before this fetch came is shown to it, though it did not mean to wait: the flush that shows it is a millisecond away */
+    bool show = enough && fetch->unshown && fetch->bytes == 0;
+    if ((enough && !show) || answer_now || fetch->expired || fetch->cancelled || fetch->set->node_count == 0) {
         answer(fetch);
         return;
     }
+    if (show) ot_exec_timer_set(fetch->call.home, &fetch->timer, fetch->started_us + SHOW_US);
     broker_fetch_release(fetch);               /* what is there stays there; nothing stays pinned while we wait */
     fetch->step.run = step_home;
     fetch->waits = true;
@@ -172,7 +177,7 @@ void broker_fetch(struct broker *broker, struct broker_fetch *fetch)
     fetch->rows = NULL;
     fetch->row_count = fetch->rows_cap = 0;
     fetch->bytes = 0;
-    fetch->on_io = fetch->waits = fetch->expired = fetch->cancelled = fetch->ended = false;
+    fetch->on_io = fetch->waits = fetch->expired = fetch->cancelled = fetch->ended = fetch->unshown = false;
     fetch->timer = (struct ot_timer){ .fired = timer_fired };
     fetch->step.run = step_home;
     fetch->started_us = ot_exec_now_us(fetch->call.home);

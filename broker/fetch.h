@@ -62,7 +62,7 @@ struct broker_fetch {
     struct broker_fetch_set *set;
     struct ot_timer timer;
     struct ot_task step;                       /* to the I/O pool, back home, or a wake-up */
-    bool on_io, waits, expired, cancelled, ended;
+    bool on_io, waits, expired, cancelled, ended, unshown;      /* unshown: somewhere an append is on its way to the disk and will be shown then */
     uint32_t rows_cap;
     int64_t started_us;
 };

@@ -46,6 +46,7 @@ static bool admit(const struct broker_fetch *fetch, struct broker_fetch_node *no
     else if (node->leader_epoch >= 0 && node->leader_epoch < partition->leader_epoch) error = OT_ERR_FENCED_LEADER_EPOCH;
     else if (node->leader_epoch > partition->leader_epoch) error = OT_ERR_UNKNOWN_LEADER_EPOCH;
     if (error == OT_OK && fetch->follower) error = admit_follower(fetch, node, row, &done);
+    node->unshown = error == OT_OK && partition->isr_count <= 1 && (partition->flush_busy || partition->flush_later);
     if (error == OT_ERR_NOT_LEADER_OR_FOLLOWER || error == OT_ERR_FENCED_LEADER_EPOCH) {
         row->leader_id = partition->leader_id;
         row->leader_epoch = partition->leader_epoch;
@@ -115,6 +116,7 @@ static enum ot_err read_node(struct broker_fetch *fetch, struct broker_fetch_nod
     };
     enum ot_err err = eng_log_read(log, &how, &row->read);
     node->behind = node->offset < how.limit_offset;
+    fetch->unshown |= node->unshown && node->offset >= row->high_watermark && node->offset < eng_log_end_offset(log);
     if (err == OT_ERR_BUSY) return err;
     if (err == OT_OK && fetch->read_committed) err = aborted(fetch, node, row);
     if (err == OT_ERR_CORRUPT) broker_metrics_corrupt(partition->core, 1);
@@ -153,7 +155,7 @@ enum ot_err broker_fetch_read(struct broker_fetch *fetch, bool may_block, bool *
     struct broker_fetch_set *set = fetch->set;
     drop_rows(fetch);
     broker_fetch_collect(set);
-    *answer_now = false;
+    *answer_now = fetch->unshown = false;
     if (set->node_count > fetch->rows_cap) {
         fetch->rows = ot_arena_array(fetch->arena, set->node_count, sizeof(*fetch->rows));
         if (fetch->rows == NULL) return OT_ERR_NO_MEMORY;

@@ -78,6 +78,7 @@ void broker_fetch_node_resolve(struct broker *broker, struct broker_fetch_node *
     if (node->hang_next != NULL) node->hang_next->hang_link = &node->hang_next;
     partition->fetch_nodes = node;
     if (node->set->follower) partition->follower_nodes++;
+    if (partition->flush_later) broker_flush_ask(partition);   /* there is a reader now */
     pthread_mutex_unlock(&partition->mutex);
 }
 

@@ -19,6 +19,7 @@ struct broker_fetch_node {
     struct broker_fetch_node *dirty_next, *dirty_prev;
     bool dirty, known;                         /* known: hw and start were told to the client */
     bool behind;                               /* more is readable than was given */
+    bool unshown;                              /* at the last look a flush was due or under way: what was appended may lie above the high watermark */
     int32_t row;                               /* in the fetch's rows at its last read; -1: none */
     bool by_id;
     struct ot_str topic;                       /* own memory in a session, else the request's */

@@ -176,6 +176,7 @@ enum ot_err broker_core_init(struct broker_core *core, const struct broker_setup
     core->tick.fired = tick_fired;
     core->tick_task.run = tick_run;
     core->stop_task.run = stop_run;
+    broker_flush_init(core);
     pthread_rwlock_init(&core->registry, NULL);
     pthread_mutex_init(&core->decoders_mutex, NULL);
     pthread_mutex_init(&core->checkpoints_mutex, NULL);

@@ -231,7 +231,7 @@ void broker_partition_advance(struct broker_partition *partition, struct broker_
     satisfy(partition, before, done);
     if (replica->flush_wanted) {
         replica->flush_wanted = false;         /* it says so again as long as it is so */
-        broker_flush_ask(partition);
+        broker_flush_want(partition);
     }
     if (moved && partition->fetch_nodes != NULL) broker_partition_wake_fetches(partition);
     else if (appended && partition->follower_nodes > 0) broker_partition_wake_followers(partition);

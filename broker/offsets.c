@@ -110,6 +110,7 @@ static void one(struct broker_offsets *offsets, struct broker_offsets_part *part
     part->error = owner_of(offsets, part, &owner);
     if (part->error == OT_OK) {
         struct eng_epoch_end end;
+        if (offsets->kind != BROKER_EPOCH_END) broker_flush_look(owner);
         switch (offsets->kind) {
         case BROKER_LIST_OFFSETS: part->error = list(offsets, part, owner); break;
         case BROKER_DELETE_RECORDS: part->error = delete_records(part, owner); break;

@@ -154,6 +154,7 @@ static void a_removed_partition_does_not_wait_for_its_run(void **state)
     struct broker_partition *partition = broker_partition_ref(compacted(f, "keys", 7, "0", "9223372036854775807", "fsync"));
     core_of(f)->cleaner.exec = NULL;
     fill(f, "keys", 2);
+    pass_ms(f, 100);                       /* it is on disk */
     core_of(f)->cleaner.exec = f->flush;
     broker_cleaner_look(core_of(f), sim_sched_now_us(f->sched) + 1000000);
     assert_true(partition->cleaner_busy);

@@ -328,6 +328,93 @@ static void a_flush_without_room_is_tried_again_and_takes_nothing_out_of_service
     assert_int_equal(call.part.error, OT_OK);
 }
 
+/* ---- flushes that nobody waits for ---- */
+
+static int64_t high_watermark(struct core_fixture *f) { return atomic_load(&fixture_partition(f, 0)->high_watermark); }
+
+static void a_flush_that_nobody_waits_for_may_take_its_time(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call calls[6];
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "fsync");
+    run(f);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 6; i++) {
+            produce(f, &calls[i], 0, 1, -1, 0, 10);
+            run(f);
+            assert_true(calls[i].done);
+        }
+        assert_int_equal(high_watermark(f), round * 6);
+        pass_ms(f, 60);
+        assert_int_equal(high_watermark(f), round * 6 + 6);
+    }
+}
+
+static void a_reader_an_offset_question_and_acks_all_hurry_a_flush(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call one, all;
+    struct fetch_call fetch;
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "fsync");
+    run(f);
+    produce(f, &one, 0, 1, -1, 0, 10);
+    run(f);
+    assert_int_equal(high_watermark(f), 0);
+    fetch_begin(f, &fetch, 0, -1);
+    fetch_add(&fetch, "t", 0, 0);
+    fetch.fetch.max_wait_ms = fetch.fetch.min_bytes = 0;       /* what a producer was told is shown to who asks after it, though he does not mean to wait */
+    broker_fetch(f->broker, &fetch.fetch);
+    run(f);
+    assert_true(fetch.fetch.rows[0].read.bytes > 0);
+    fetch_end(&fetch);
+    assert_int_equal(high_watermark(f), 1);
+    produce(f, &one, 0, 1, -1, 0, 10);
+    run(f);
+    assert_int_equal(high_watermark(f), 1);
+    struct broker_offsets_part part = { .topic = ot_str_of("t"), .partition = 0, .at = -1, .current_leader_epoch = -1 };
+    struct broker_offsets offsets = { .call = { .home = f->home, .done = offsets_done }, .kind = BROKER_LIST_OFFSETS, .parts = &part, .part_count = 1 };
+    broker_offsets(f->broker, &offsets);
+    run(f);
+    assert_int_equal(part.offset, 2);
+    produce(f, &one, 0, 1, -1, 0, 10);
+    run(f);
+    assert_int_equal(high_watermark(f), 2);
+    produce(f, &all, 0, -1, -1, 0, 10);
+    run(f);
+    assert_true(all.done);
+    assert_int_equal(high_watermark(f), 4);
+}
+
+static void a_reader_that_is_there_is_shown_each_append(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call one;
+    struct fetch_call fetch;
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "fsync");
+    run(f);
+    fetch_begin(f, &fetch, 0, -1);
+    fetch_add(&fetch, "t", 0, 0);
+    broker_fetch(f->broker, &fetch.fetch);
+    run(f);
+    assert_false(fetch.done);
+    produce(f, &one, 0, 1, -1, 0, 10);
+    run(f);
+    assert_true(fetch.done);
+    fetch_end(&fetch);
+}
+
+static void a_stop_flushes_what_was_put_off(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call one;
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "fsync");
+    run(f);
+    produce(f, &one, 0, 1, -1, 0, 10);
+    run(f);
+    assert_true(broker_core_stop(&f->broker->core, 8000));
+    assert_int_equal(high_watermark(f), 1);
+}
+
 /* ---- where compressed batches are checked ---- */
 
 static struct ot_buf *packed(struct core_fixture *f, enum eng_codec codec, uint32_t value_bytes)
@@ -480,6 +567,10 @@ int main(void)
         TEST(a_flush_that_fails_takes_the_directory_out_of_service_once),
         TEST(a_flush_without_room_is_tried_again_and_takes_nothing_out_of_service),
         TEST(a_full_disk_refuses_produce_and_lets_delete_records_go_on),
+        TEST(a_flush_that_nobody_waits_for_may_take_its_time),
+        TEST(a_reader_an_offset_question_and_acks_all_hurry_a_flush),
+        TEST(a_reader_that_is_there_is_shown_each_append),
+        TEST(a_stop_flushes_what_was_put_off),
         TEST(a_small_compressed_batch_is_checked_at_once_and_others_elsewhere),
         TEST(a_small_damaged_batch_is_refused_with_its_reason),
         TEST(a_topic_with_a_codec_of_its_own_gets_its_batches_repacked),
