@@ -473,8 +473,9 @@ void broker_lane_run(struct ot_task *task)
     int64_t start_us = ot_exec_now_us(core->background_exec);
     if (count > 0) err = partition->unindexed_count > 0 ? broker_lane_index_again(partition) : OT_OK;
     if (count > 0 && err == OT_OK) err = broker_lane_write(partition, batches, count, &written);
+    const int64_t end_us = written > 0 || followed ? ot_exec_now_us(core->background_exec) : start_us;
     if (written > 0) {
-        ot_series_observe_us(core->series.append_us, ot_exec_now_us(core->background_exec) - start_us);
+        ot_series_observe_us(core->series.append_us, end_us - start_us);
         ot_series_add(core->series.append_batches, written);
         ot_series_add(core->series.append_writes, 1);
     }
@@ -484,7 +485,7 @@ void broker_lane_run(struct ot_task *task)
     bool late = leave(partition, written, &done);
     if (partition->unindexed_count == 0 && partition->log != NULL) partition->state_end = eng_log_end_offset(partition->log);
     if (err != OT_OK) fail_queue(partition, err, &done);
-    if (written > 0 || followed) flush_if_due(partition, ot_exec_now_us(core->background_exec));
+    if (written > 0 || followed) flush_if_due(partition, end_us);
     if (atomic_load(&partition->stage) == BROKER_PARTITION_OPEN) broker_partition_advance(partition, &done);
     if (late) time_out_late(partition, &done);
     bool more = partition->queue_first != NULL || partition->follow != NULL, role = false;

@@ -119,8 +119,7 @@ static struct eng_batch_rules rules_of(const struct broker_produce_part *part)
 {
     const struct broker_produce *produce = part->call;
     const struct broker_topic_config *topic = atomic_load_explicit(&part->owner->topic->config, memory_order_acquire);
-    struct broker_core *core = part->owner->core;
-    struct eng_batch_rules rules = eng_batch_rules_default(ot_exec_wall_ms(core->background_exec));
+    struct eng_batch_rules rules = eng_batch_rules_default(produce->started_wall_ms);
     rules.timestamp_before_max_ms = topic->message_timestamp_before_max_ms;
     rules.timestamp_after_max_ms = topic->message_timestamp_after_max_ms;
     rules.timestamp_type = strcmp(topic->message_timestamp_type, "LogAppendTime") == 0 ? ENG_TIMESTAMP_APPEND : ENG_TIMESTAMP_CREATE;
@@ -207,7 +206,7 @@ static bool enqueue(struct broker_produce_part *part)
 {
     struct broker_partition *partition = part->owner;
     const struct eng_batch_info *info = &part->verdict.info;
-    int64_t wall_ms = ot_exec_wall_ms(partition->core->background_exec);
+    int64_t wall_ms = part->call->started_wall_ms;
     part->append_time_ms = part->verdict.append_time;
     part->marker = (struct eng_marker){ 0 };
     if (info->control) eng_batch_marker(part->records, info, &part->marker);
@@ -323,6 +322,7 @@ bool broker_produce(struct broker *broker, struct broker_produce *produce)
     produce->queued_task.run = queued_run;
     produce->timer = (struct ot_timer){ .fired = timer_fired };
     produce->started_us = ot_exec_now_us(produce->call.home);
+    produce->started_wall_ms = ot_exec_wall_ms(broker_core_of(broker)->background_exec);
     atomic_store(&produce->open_parts, produce->part_count + 2);           /* +1 for this function, +1 for queued */
     atomic_store(&produce->unqueued_parts, 1);
     atomic_store(&produce->expired, false);

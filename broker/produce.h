@@ -62,6 +62,7 @@ struct broker_produce {
     _Atomic uint32_t open_parts, unqueued_parts;
     _Atomic bool expired;                      /* timeout_ms went by: no part begins to wait any more */
     int64_t started_us;
+    int64_t started_wall_ms;                   /* what its batches are held against, and stamped with where append time is wanted */
 };
 
 /* True: every part is queued or refused already. False: checks still run; queued(produce) will be called before done. done is never called before this returns. */

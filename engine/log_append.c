@@ -162,6 +162,11 @@ static enum ot_err write_batches(struct eng_log *log, const struct eng_log_confi
     int fd = -1;
     *whole_out = 0;
     for (uint32_t i = 0; i < count; i++) bytes += batches[i].bytes;
+    const bool mapped = seg->map != NULL && seg->bytes + bytes <= seg->map_bytes && wants_map(log, config, batches, count);
+    if (mapped && write_mapped(seg, batches, count, &written) == OT_OK) {      /* no descriptor is needed */
+        *whole_out = count;
+        return OT_OK;
+    }
     enum ot_err err = eng_segment_acquire(seg, log->dir_path, ENG_SEGMENT_LOG, true, &fd);
     if (err != OT_OK) return err;
     if (wants_map(log, config, batches, count) && eng_log_map(log, seg, seg->bytes + bytes)) {

@@ -23,6 +23,7 @@
 static void conn_run(struct ot_conn *conn);
 
 static int64_t conn_now(const struct ot_conn *conn) { return ot_exec_now_us(conn->loop->exec); }
+static int64_t conn_turn(const struct ot_conn *conn) { return ot_loop_turn_us(conn->loop->loop); }
 static void bump(_Atomic uint64_t *counter, uint64_t by)           /* one writer: no locked instruction */
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
@@ -399,7 +400,7 @@ static bool conn_receive(struct ot_conn *conn, uint32_t *budget)
         ot_conn_abort(conn, "receiving failed");
         return false;
     }
-    conn->read_us = conn_now(conn);
+    conn->read_us = conn_turn(conn);
     atomic_store_explicit(&conn->active_us, conn->read_us, memory_order_relaxed);
     /* less than asked for: the socket is empty, the next byte makes a new edge. An end makes none if it came with these bytes */
     if (got < (size_t)rest + NET_SCRATCH_BYTES && !conn->hung_up) conn->readable = false;
@@ -451,7 +452,7 @@ static void conn_collect(struct ot_conn *conn)
             if (conn->out != NULL) conn->out_last->next = reply->parts;
             else {
                 conn->out = reply->parts;
-                conn->sent_us = conn_now(conn);
+                conn->sent_us = conn_turn(conn);
             }
             conn->out_last = reply->parts_last;
             reply->parts = NULL;
@@ -508,7 +509,7 @@ static void reply_done(struct ot_reply *reply)
         reply_free(conn, reply);
     } else {
         bump(&conn->output_bytes, reply->output_bytes);
-        atomic_store_explicit(&conn->active_us, conn_now(conn), memory_order_relaxed);
+        atomic_store_explicit(&conn->active_us, conn_turn(conn), memory_order_relaxed);
         if (!conn->running) conn_schedule(conn);      /* else it looks for answers after its input */
     }
     if (conn->loop->starved != NULL) net_unstarve(conn->loop);

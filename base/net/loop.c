@@ -34,6 +34,7 @@ struct ot_loop {
     struct ot_timer_heap timers;
     struct loop_slot *slots;
     uint32_t slot_count, slot_free;
+    int64_t turn_us;                       /* when the last wait ended */
     _Atomic int64_t waited_us;             /* in waits that ended */
     _Atomic int64_t waits_since_us;        /* 0: not in a wait now */
     _Atomic int64_t asked_us, asked_waited_us;
@@ -164,6 +165,7 @@ static int loop_wait(struct ot_loop *loop, struct epoll_event *events)
     atomic_store_explicit(&loop->waits_since_us, 0, memory_order_relaxed);
     const int64_t after_us = ot_clock_boot_us();
     if (timeout_ms != 0) atomic_fetch_add_explicit(&loop->waited_us, after_us - before_us, memory_order_relaxed);
+    loop->turn_us = after_us;
     ot_exec_turn_begin(after_us);
     if (count < 0 && errno != EINTR) ot_log(OT_LOG_ERROR, "net", "epoll_failed", "loop=%s errno=%d", loop->name, errno);
     return count;
@@ -221,7 +223,8 @@ enum ot_err ot_loop_start(const char *name, struct ot_loop **out)
     err = OT_ERR_IO;
     struct epoll_event event = { .events = (uint32_t)EPOLLIN | (uint32_t)EPOLLET, .data.u64 = WAKE_SLOT };
     if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, loop->wake_fd, &event) != 0) goto fail;
-    atomic_store(&loop->asked_us, ot_clock_boot_us());
+    loop->turn_us = ot_clock_boot_us();
+    atomic_store(&loop->asked_us, loop->turn_us);
     if (pthread_create(&loop->thread, NULL, loop_main, loop) != 0) goto fail;
     *out = loop;
     return OT_OK;
@@ -242,6 +245,7 @@ void ot_loop_stop(struct ot_loop *loop)
 }
 
 struct ot_exec *ot_loop_exec(struct ot_loop *loop) { return &loop->exec; }
+int64_t ot_loop_turn_us(const struct ot_loop *loop) { return loop->turn_us; }
 bool ot_loop_here(const struct ot_loop *loop) { return loop_here == loop; }
 
 static uint32_t loop_slot_take(struct ot_loop *loop)

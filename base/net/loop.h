@@ -23,6 +23,8 @@ OT_MUST_CHECK enum ot_err ot_loop_start(const char *name, struct ot_loop **out);
 /* Runs what is posted, and what that posts; timers that have not fired are forgotten. NULL is fine. */
 void ot_loop_stop(struct ot_loop *loop);
 struct ot_exec *ot_loop_exec(struct ot_loop *loop);
+/* When the turn began: for bookkeeping in seconds (idle and progress timeouts), without a clock read apiece. Its own thread only. */
+int64_t ot_loop_turn_us(const struct ot_loop *loop);
 bool ot_loop_here(const struct ot_loop *loop);                     /* is this the loop's thread? */
 /* events: EPOLLIN | EPOLLOUT | …; EPOLLET is added unless level. NO_MEMORY, IO. */
 OT_MUST_CHECK enum ot_err ot_loop_fd_add(struct ot_loop *loop, struct ot_loop_fd *fd, uint32_t events, bool level);

@@ -190,7 +190,7 @@ bool conn_flush(struct ot_conn *conn)
             conn->writable = false;
         } else if (moved == OT_MOVED) {
             turn_bytes += bytes;
-            conn->sent_us = ot_exec_now_us(conn->loop->exec);
+            conn->sent_us = ot_loop_turn_us(conn->loop->loop);
             out_moved(conn, bytes);
         } else if (moved == OT_MOVED_END) {
             /* the length is promised already: nothing but a close tells the peer */
