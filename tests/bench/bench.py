@@ -472,8 +472,12 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-warm-up", action="store_true", help="count the first round too")
+    parser.add_argument("--one-core", action="store_true", help="all on one core: costs that repeat within a few percent on a busy machine too, since no wake-up "
+                        "crosses cores; rates and latencies mean nothing then")
     parser.add_argument("--side", choices=["ottla", "default", "kafka"], action="append")
     args = parser.parse_args()
+    if args.one_core:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # what is started from here inherits it
     root = Path(tempfile.mkdtemp(prefix="ottla-bench-"))
     makers = {c.name: c for c in (Ottla, OttlaDefault, Apache) if not args.side or c.name in args.side}
     results = {side: [] for side in makers}
