@@ -1,4 +1,5 @@
 #include "broker/room.h"
+#include "broker/replication_links.h"
 #include "broker/voters.h"
 
 #include "base/log.h"
@@ -271,6 +272,9 @@ static enum ot_err open_partitions(struct broker *broker)
     enum ot_err err = broker_core_init(&broker->core, &broker->setup, broker->core.store, broker->node_id);
     broker->has_core = err == OT_OK;
     broker_groups_init(broker);
+    if (err == OT_OK && broker->peers != NULL) {
+        err = broker_replication_links_start(broker, &broker->replication);
+    }
     if (err == OT_OK) {
         broker_txns_init(broker);
         err = broker_shards_init(broker);
@@ -391,6 +395,7 @@ void broker_stop(struct broker *broker)
     }
     broker_jobs_stop(broker);
     broker_shards_stop(broker);
+    broker_replication_links_stop(broker->replication);
     broker->flushed = broker_core_stop(&broker->core, broker_config_current(broker->setup.config)->ottla_shutdown_flush_timeout_ms);
     ot_log(broker->flushed ? OT_LOG_INFO : OT_LOG_WARN, "broker", "stopped", "node=%d flushed=%s", broker->node_id, broker->flushed ? "yes" : "no");
 }
@@ -434,6 +439,7 @@ void broker_close(struct broker *broker)
         broker_coordinator_run(broker->setup.coord_exec, broker_member_end, broker);
     }
     broker_coordinator_close(broker->coordinator);
+    broker_replication_links_free(broker->replication);
     if (broker->has_core) {
         leave_clean(broker, broker_core_free(&broker->core));
     }

@@ -116,6 +116,7 @@ static void stop_run(struct ot_task *task)
     ot_exec_timer_cancel(all->setup.exec, &all->alter_timer);
     broker_fetch_stop(all);
     broker_news_drop(all);
+    if (all->setup.hang_up != NULL) all->setup.hang_up(all->setup.arg);
     atomic_fetch_sub(&all->looks_open, 1);
 }
 

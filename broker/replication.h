@@ -23,6 +23,7 @@ struct broker_replication_setup {
     void *arg;                                 /* of all below */
     /* One request to a member, over a connection of its own for each (node, stream). call->request is complete but for size and correlation id; answered as ot_link_send says. */
     void (*send)(void *arg, int32_t node_id, uint32_t stream, struct ot_link_call *call);
+    void (*hang_up)(void *arg);                            /* the end: what is under way is answered soon; NULL: it is in any case. On exec */
     void (*ask)(void *arg, struct broker_ask *ask);        /* the coordinator, wherever it is */
     int32_t (*term)(void *arg);                            /* of the coordinator that is asked; 0: any */
     int64_t (*broker_epoch)(void *arg);

@@ -104,6 +104,7 @@ struct broker {
     struct broker_setup setup;
     struct broker_coordinator *coordinator;
     struct broker_peers *peers;                /* NULL: there are none */
+    struct broker_replication_links *replication;          /* likewise */
     struct broker_member member;
     struct broker_views views;
     struct broker_producer_ids producer_ids;

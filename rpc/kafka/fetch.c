@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+enum { TAG_FLUSHED_END = 10000 };
+
 void rpc_fetch_cancel(struct rpc_request *request) { broker_fetch_cancel(&request->call.fetch); }
 
 static bool same_topic(const struct broker_fetch_row *a, const struct broker_fetch_row *b, bool by_id)
@@ -178,6 +180,21 @@ static void fetch_done(struct broker_call *call)
     rpc_reject(request, "its answer could not be made");
 }
 
+/* What a member says of itself, on the peer listener: it is the one that said hello there. */
+static bool is_follower(const struct rpc_request *request)
+{
+    const struct broker_hello *hello = request->door->hello;
+    return hello != NULL && hello->done && request->call.fetch.replica_id >= 0 && request->call.fetch.replica_id == hello->node_id;
+}
+
+/* Our own tagged field: how far the follower's disk has it. */
+static int64_t flushed_end(const struct ot_fetch_request_fetch_partition *part)
+{
+    for (int32_t i = 0; i < part->_tags.count; i++)
+        if (part->_tags.items[i].tag == TAG_FLUSHED_END && part->_tags.items[i].data.bytes == 8) return (int64_t)ot_load_u64(part->_tags.items[i].data.data);
+    return -1;
+}
+
 static bool asks_fill(struct rpc_request *request, const struct ot_fetch_request *asked)
 {
     struct broker_fetch *fetch = &request->call.fetch;
@@ -193,7 +210,7 @@ static bool asks_fill(struct rpc_request *request, const struct ot_fetch_request
             const struct ot_fetch_request_fetch_partition *part = &topic->partitions.items[j];
             *ask = (struct broker_fetch_ask){ .topic = topic->topic, .topic_id = topic->topic_id, .partition = part->partition, .offset = part->fetch_offset,
                 .log_start_offset = part->log_start_offset, .leader_epoch = part->current_leader_epoch, .last_epoch = part->last_fetched_epoch,
-                .max_bytes = part->partition_max_bytes };
+                .max_bytes = part->partition_max_bytes, .flushed_end = flushed_end(part), .high_watermark = part->high_watermark };
             ask->topic.null = by_id;
             ask++;
         }
@@ -227,6 +244,7 @@ RPC_HANDLER(fetch)
     fetch->api_version = version;
     fetch->replica_id = version >= 15 ? asked->replica_state.replica_id : asked->replica_id;
     fetch->replica_epoch = version >= 15 ? asked->replica_state.replica_epoch : -1;
+    fetch->follower = is_follower(request);
     fetch->max_wait_ms = request->door->ending ? 0 : asked->max_wait_ms;
     fetch->min_bytes = asked->min_bytes;
     fetch->max_bytes = asked->max_bytes;

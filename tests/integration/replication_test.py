@@ -1,0 +1,138 @@
+"""Partitions on three brokers: acks=all and what it promises when brokers die, who is in sync, and what clients of any kind see of it. Real processes on loopback."""
+import threading
+import time
+
+import harness
+import pytest
+from admin import Admin
+from cluster import Cluster
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+
+@pytest.fixture
+def make(run_directory, request):
+    """A function that makes clusters; a failed test shows their logs."""
+    if harness.EXTERNAL:
+        pytest.skip("needs servers of its own")
+    made = []
+
+    def one(count=3, **how):
+        made.append(Cluster(run_directory / f"repl-{request.node.name[:60]}-{len(made)}", count, **how))
+        return made[-1]
+    yield one
+    for cluster in made:
+        for node in cluster.nodes.values():
+            node.no_reports()
+        cluster.close()
+
+
+def create(node, name, **how):
+    with node.connect(timeout_s=40) as c:
+        return Admin(c).create(name, check=False, **how)
+
+
+def parts_of(node, name):
+    with node.connect() as c:
+        topic = Admin(c).describe(name)
+    return {p["partitionIndex"]: p for p in topic["partitions"]}
+
+
+def wait_isr(cluster, name, members, bound_s=60):
+    """Until every living broker says that each partition has these members."""
+    def look():
+        return all(p["errorCode"] == 0 and set(p["isrNodes"]) == set(members) for node in cluster.living() for p in parts_of(node, name).values())
+    harness.until(look, bound_s, lambda: f"isr {members}: {[parts_of(node, name) for node in cluster.living()]}", 0.1)
+
+
+class Load:
+    """A producer with acks=all on a thread of its own; acknowledged: {partition: [(offset, value)]}."""
+
+    def __init__(self, bootstrap, topic, **settings):
+        self.topic = topic
+        self.producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 5, "message.timeout.ms": 60000, "topic.metadata.refresh.interval.ms": 1000,
+                                  "retry.backoff.ms": 50, "retry.backoff.max.ms": 200, "reconnect.backoff.max.ms": 500, **settings})
+        self.acknowledged, self.failed, self.sent = {}, [], 0
+        self.ended = False
+        self.longest_gap, self.last = 0.0, time.monotonic()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _report(self, error, message):
+        if error is not None:
+            self.failed.append((error, message.value()))
+            return
+        now = time.monotonic()
+        self.longest_gap = max(self.longest_gap, now - self.last)
+        self.last = now
+        self.acknowledged.setdefault(message.partition(), []).append((message.offset(), message.value()))
+
+    def _run(self):
+        while not self.ended:
+            try:
+                self.producer.produce(self.topic, b"%d" % self.sent, on_delivery=self._report)
+                self.sent += 1
+            except BufferError:
+                self.producer.poll(0.05)
+            self.producer.poll(0)
+            time.sleep(0.001)  # rate
+
+    def count(self):
+        return sum(len(rows) for rows in self.acknowledged.values())
+
+    def stop(self):
+        self.ended = True
+        self.thread.join(60)
+        assert self.producer.flush(60) == 0
+        return self
+
+
+def read_all(bootstrap, topic, partitions=1):
+    """{partition: [(offset, value)]} of what a read_committed consumer sees."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
+    rows, ended, until = {p: [] for p in range(partitions)}, set(), time.monotonic() + 60
+    while len(ended) < partitions and time.monotonic() < until:
+        message = consumer.poll(1)
+        if message is None:
+            continue
+        if message.error() is not None:
+            if message.error().code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+            continue
+        rows[message.partition()].append((message.offset(), message.value()))
+    consumer.close()
+    assert len(ended) == partitions
+    return rows
+
+
+def check_nothing_lost(load, rows, once=False):
+    for partition, acknowledged in load.acknowledged.items():
+        there = dict(rows[partition])
+        for offset, value in acknowledged:
+            assert there.get(offset) == value, f"{partition}:{offset} acknowledged as {value}, found {there.get(offset)}"
+        if once:
+            values = [value for _, value in rows[partition]]
+            assert len(values) == len(set(values)), "written twice"
+            numbers = [int(value) for value in values]
+            assert numbers == sorted(numbers), "out of order"
+
+
+@pytest.mark.smoke
+def test_nothing_acknowledged_is_lost_when_the_leader_dies(make):
+    cluster = make().start()
+    cluster.controller()
+    assert create(cluster.nodes[1], "t", partitions=3, replication=3, min_insync_replicas=2)["errorCode"] == 0
+    wait_isr(cluster, "t", [1, 2, 3])
+    load = Load(cluster.bootstrap(), "t", **{"enable.idempotence": True})
+    harness.until(lambda: load.count() > 200, 30, lambda: f"acknowledgements: {load.count()}, {load.failed[:3]}")
+    victim = parts_of(cluster.nodes[1], "t")[0]["leaderId"]
+    cluster.kill(victim)
+    before = load.count()
+    harness.until(lambda: load.count() > before + 500, 40, lambda: f"acknowledgements after the death: {load.count() - before}, {load.failed[:3]}")
+    wait_isr(cluster, "t", {1, 2, 3} - {victim})
+    cluster.start_one(victim)
+    wait_isr(cluster, "t", [1, 2, 3])
+    load.stop()
+    assert load.failed == []
+    check_nothing_lost(load, read_all(cluster.bootstrap(), "t", 3), once=True)
+    print(f"acknowledged {load.count()}, longest gap {load.longest_gap:.2f} s")
