@@ -26,6 +26,15 @@ def make(run_directory, request):
         cluster.close()
 
 
+def started(cluster):
+    """All of them may lead."""
+    cluster.start()
+    cluster.controller()
+    for i in cluster.nodes:
+        cluster.wait_state(i, "running", of=list(cluster.nodes))
+    return cluster
+
+
 def create(node, name, **how):
     with node.connect(timeout_s=40) as c:
         return Admin(c).create(name, check=False, **how)
@@ -73,8 +82,7 @@ class Load:
                 self.sent += 1
             except BufferError:
                 self.producer.poll(0.05)
-            self.producer.poll(0)
-            time.sleep(0.001)  # rate
+            self.producer.poll(0.001)
 
     def count(self):
         return sum(len(rows) for rows in self.acknowledged.values())
@@ -119,8 +127,7 @@ def check_nothing_lost(load, rows, once=False):
 
 @pytest.mark.smoke
 def test_nothing_acknowledged_is_lost_when_the_leader_dies(make):
-    cluster = make().start()
-    cluster.controller()
+    cluster = started(make())
     assert create(cluster.nodes[1], "t", partitions=3, replication=3, min_insync_replicas=2)["errorCode"] == 0
     wait_isr(cluster, "t", [1, 2, 3])
     load = Load(cluster.bootstrap(), "t", **{"enable.idempotence": True})
@@ -136,3 +143,100 @@ def test_nothing_acknowledged_is_lost_when_the_leader_dies(make):
     assert load.failed == []
     check_nothing_lost(load, read_all(cluster.bootstrap(), "t", 3), once=True)
     print(f"acknowledged {load.count()}, longest gap {load.longest_gap:.2f} s")
+
+
+def test_a_paused_leader_is_replaced_and_cannot_harm(make):
+    cluster = started(make())
+    assert create(cluster.nodes[1], "t", partitions=1, replication=3, min_insync_replicas=2)["errorCode"] == 0
+    load = Load(cluster.bootstrap(), "t", **{"enable.idempotence": True, "socket.timeout.ms": 3000, "request.timeout.ms": 2000})
+    harness.until(lambda: load.count() > 100, 30, lambda: f"acknowledgements: {load.count()}, {load.failed[:3]}")
+    victim = parts_of(cluster.nodes[1], "t")[0]["leaderId"]
+    cluster.pause(victim)
+    before = load.count()
+    harness.until(lambda: load.count() > before + 300, 40, lambda: f"acknowledgements after the pause: {load.count() - before}, {load.failed[:3]}")
+    cluster.go_on(victim)
+    wait_isr(cluster, "t", [1, 2, 3])
+    load.stop()
+    assert load.failed == []
+    check_nothing_lost(load, read_all(cluster.bootstrap(), "t", 1), once=True)
+
+
+def test_groups_survive_the_death_of_their_coordinator(make):
+    cluster = started(make())
+    assert create(cluster.nodes[1], "t", partitions=2, replication=3, min_insync_replicas=2)["errorCode"] == 0
+    load = Load(cluster.bootstrap(), "t")
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap(), "group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False, "session.timeout.ms": 10000,
+                         "reconnect.backoff.max.ms": 500, "topic.metadata.refresh.interval.ms": 1000})
+    consumer.subscribe(["t"])
+    seen, committed = {0: [], 1: []}, {}
+
+    def read(count):
+        until = time.monotonic() + 60
+        goal = sum(map(len, seen.values())) + count
+        while sum(map(len, seen.values())) < goal:
+            assert time.monotonic() < until, f"{sum(map(len, seen.values()))} of {goal} read"
+            message = consumer.poll(1)
+            if message is None or message.error() is not None:
+                continue
+            seen[message.partition()].append(message.offset())
+
+    def commit():
+        until = time.monotonic() + 40
+        while True:
+            try:
+                for row in consumer.commit(asynchronous=False):
+                    assert row.error is None, row
+                    committed[row.partition] = row.offset
+                return
+            except Exception as error:
+                assert time.monotonic() < until, error
+                consumer.poll(0.1)
+    read(100)
+    commit()
+    with cluster.nodes[1].connect() as c:
+        coordinator = c.ask("FindCoordinator", 4, {"keyType": 0, "coordinatorKeys": ["g"]})["coordinators"][0]["nodeId"]
+    cluster.kill(coordinator)
+    read(200)
+    commit()
+    load.stop()
+    consumer.close()
+    assert load.failed == []
+    again = Consumer({"bootstrap.servers": cluster.bootstrap(), "group.id": "g"})
+    rows = again.committed([TopicPartition("t", 0), TopicPartition("t", 1)], timeout=30)
+    assert {row.partition: row.offset for row in rows} == committed
+    again.close()
+
+
+def test_transactions_survive_the_death_of_their_coordinator(make):
+    cluster = started(make())
+    assert create(cluster.nodes[1], "t", partitions=2, replication=3, min_insync_replicas=2)["errorCode"] == 0
+    producer = Producer({"bootstrap.servers": cluster.bootstrap(), "transactional.id": "tx", "transaction.timeout.ms": 30000, "reconnect.backoff.max.ms": 500,
+                         "topic.metadata.refresh.interval.ms": 1000})
+    producer.init_transactions(60)
+    committed = set()
+
+    def transact(number, abort=False):
+        producer.begin_transaction()
+        for i in range(5):
+            producer.produce("t", b"%d-%d" % (number, i), partition=i % 2)
+        if abort:
+            producer.abort_transaction(60)
+            return
+        producer.commit_transaction(60)
+        committed.update(b"%d-%d" % (number, i) for i in range(5))
+    for number in range(10):
+        transact(number, abort=number % 3 == 2)
+    with cluster.nodes[1].connect() as c:
+        coordinator = c.ask("FindCoordinator", 4, {"keyType": 1, "coordinatorKeys": ["tx"]})["coordinators"][0]["nodeId"]
+    producer.begin_transaction()
+    for i in range(4):
+        producer.produce("t", b"open-%d" % i, partition=i % 2)
+    producer.flush(30)
+    cluster.kill(coordinator)
+    producer.commit_transaction(60)
+    committed.update(b"open-%d" % i for i in range(4))
+    for number in range(10, 20):
+        transact(number, abort=number % 3 == 2)
+    rows = read_all(cluster.bootstrap(), "t", 2)
+    values = [value for part in rows.values() for _, value in part]
+    assert sorted(values) == sorted(committed)
