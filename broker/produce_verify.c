@@ -190,5 +190,6 @@ void broker_verify_start(struct broker *broker, struct broker_produce *produce)
     verify->txn.request.version = adds ? 2 : 0;
     verify->txn.request.places = verify->places;
     verify->txn.request.place_count = count;
+    verify->txn.anywhere = true;
     broker_txn(broker, &verify->txn);
 }

@@ -16,6 +16,7 @@ struct broker_txn {
     /* asked: from coord_txn_request_default, so that nothing is forgotten. Texts and places are borrowed until done. Answered in it too; beyond the machine's errors
      * COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE. INIT without an id that is not empty: INVALID_REQUEST */
     struct coord_txn_request request;
+    bool anywhere;                             /* ADD, VERIFY: on behalf of a partition here; asked of whichever broker coordinates the id */
     /* the broker's own */
     struct broker *broker;
     struct broker_shard_op op;
@@ -83,11 +84,13 @@ struct broker_marker {
 struct broker_markers {
     struct broker_call call;
     struct broker_marker *markers; uint32_t marker_count;      /* asked; borrowed until done */
+    bool anywhere;                             /* places that other brokers lead are theirs to write; else NOT_LEADER_OR_FOLLOWER */
     enum ot_err error;                         /* NO_MEMORY: nothing was written */
     /* the broker's own */
     struct broker *broker;
     struct broker_marker_call *calls;
     struct broker_produce_part *parts;
+    int32_t *numbers;
     struct ot_buf *buf;
     uint32_t open;
 };

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "broker/features.h"
 #include "broker/transactions.h"
+#include "broker/txn_away.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,7 +162,8 @@ static void send_markers(struct broker_txn_state *state, const struct coord_txn_
     marking->state = state;
     marking->again = out->again;
     state->refs++;
-    marking->markers = (struct broker_markers){ .call = { .home = broker_shard_exec(state->shard), .done = marked }, .markers = &marking->marker, .marker_count = 1 };
+    marking->markers = (struct broker_markers){ .call = { .home = broker_shard_exec(state->shard), .done = marked }, .markers = &marking->marker, .marker_count = 1,
+        .anywhere = true };
     broker_markers(state->broker, &marking->markers);
 }
 
@@ -433,6 +435,11 @@ void broker_txn(struct broker *broker, struct broker_txn *txn)
         return;
     }
     const int32_t partition = broker_shard_of(broker, BROKER_SHARD_TRANSACTIONS, id);
+    const int32_t leader = txn->anywhere && broker->peers != NULL ? broker_shard_leader(broker, BROKER_SHARD_TRANSACTIONS, id) : -1;
+    if (leader >= 0 && leader != broker->node_id) {
+        if (!broker_txn_away(broker, txn, leader)) refuse(txn, OT_ERR_NO_MEMORY);
+        return;
+    }
     txn->op.run = op_run;
     if (partition >= 0) {
         broker_shard_run(broker, BROKER_SHARD_TRANSACTIONS, partition, &txn->op);

@@ -145,5 +145,6 @@ RPC_HANDLER(txn_offset_commit)
     ask->version = adds ? 2 : 0;
     ask->places = place;
     ask->place_count = 1;
+    request->call.txn.anywhere = true;
     broker_txn(broker, &request->call.txn);
 }
