@@ -166,6 +166,7 @@
     X(metrics_series_max, "metrics.series.max", INT, "20000", 100, 10000000, NULL, RESTART, NULL, "cap of labelled series") \
     X(metrics_group_lag_interval_ms, "metrics.group.lag.interval.ms", LONG, "10000", 0, INT64_MAX / 1000000, NULL, CLUSTER_WIDE, NULL, "how often the lag of all groups is looked at for the metrics; 0: never") \
     X(metrics_group_lag_series_max, "metrics.group.lag.series.max", INT, "2000", 0, 1000000, NULL, RESTART, NULL, "pairs of group and topic with a lag series of their own; the others are summed as _other") \
+    X(metrics_history_max_series, "metrics.history.max.series", INT, "2000", 0, 1000000, NULL, RESTART, NULL, "series of topics and groups kept for GET /v1/metrics/series, 4.2 KiB each; the rest is summed as _other") \
     X(max_topic_partitions, "ottla.partitions.max", INT, "100000", 1, 10000000, NULL, RESTART, NULL, "partitions that this broker holds at most")
 
 #endif

@@ -139,6 +139,8 @@ static bool close_connection(void *arg, uint64_t id) { return ot_net_kick(rpc_ka
 enum ot_err cli_rest_start(struct cli_rest_door *door, struct broker *broker, struct rpc_kafka_server *kafka, struct ot_mem_budget *budget, struct ot_metrics *metrics,
     struct broker_slow *slow, char *text_out, size_t text_bytes)
 {
+    char dirs[4096], history[4200] = "";
+    const char *paths[CLI_DIRS_MAX];
     struct rest_setup setup = {
         .listeners = door->listeners,
         .listener_count = door->listener_count,
@@ -146,6 +148,7 @@ enum ot_err cli_rest_start(struct cli_rest_door *door, struct broker *broker, st
         .body_pool = ot_mem_pool_buffers(&budget->pools[OT_MEM_rest]),
         .budget = budget,
         .slow = slow,
+        .history_path = history,
         .version = OTTLA_VERSION,
         .commit = OTTLA_COMMIT,
         .apis = door->apis,
@@ -156,6 +159,7 @@ enum ot_err cli_rest_start(struct cli_rest_door *door, struct broker *broker, st
         .allow_exposed = broker_config(broker)->rest_auth_anonymous,
     };
     text_out[0] = 0;
+    if (cli_dirs_split(broker_config(broker)->log_dirs, dirs, sizeof(dirs), paths, CLI_DIRS_MAX) > 0) snprintf(history, sizeof(history), "%s/metrics.history", paths[0]);
     if (door->listener_count == 0) return OT_OK;
     return setup.body_pool == NULL ? OT_ERR_NO_MEMORY : rest_server_start(broker, &setup, &door->server, text_out, text_bytes);
 }

@@ -44,7 +44,7 @@ rest_handler rest_registry;
 /* browse.c, tail.c */
 rest_handler rest_browse, rest_tail;
 /* metrics.c, metrics_json.c */
-rest_handler rest_metrics_text, rest_metrics_json, rest_metrics_catalog;
+rest_handler rest_metrics_text, rest_metrics_json, rest_metrics_catalog, rest_metrics_series;
 /* health.c */
 rest_handler rest_healthz, rest_readyz, rest_health_check;
 

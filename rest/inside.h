@@ -5,6 +5,7 @@
 #include "base/map.h"
 #include "rest/call.h"
 #include "rest/checks.h"
+#include "rest/history.h"
 #include "rest/server.h"
 #include <pthread.h>
 
@@ -63,6 +64,8 @@ struct rest_server {
     struct rest_sample *samples; uint32_t sample_next, sample_count;
     struct rest_check_since check_since[REST_CHECKS_MAX];      /* health.c */
     struct rest_clock clock;
+    struct rest_history history;
+    char *history_path;
     struct ot_map topic_rates; uint32_t ticks;
     struct ot_task beat, beat_back;            /* through the I/O pool and back: is it alive? */
     int64_t beat_us;                           /* posted; 0: none is under way */

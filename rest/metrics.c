@@ -64,22 +64,45 @@ static void write_row(struct rest_call *call, const struct ot_metric_info *info)
     rest_json_close(out, '}');
 }
 
+static void write_series(struct rest_call *call, const struct rest_history_row *row)
+{
+    static const char *const labels[] = { NULL, "topic", "group" };
+    struct rest_json *out = &call->out;
+    rest_list_item(call);
+    rest_json_open(out, NULL, '{');
+    rest_json_text(out, "name", row->name);
+    rest_json_text(out, "type", "series");
+    rest_json_text(out, "unit", row->unit);
+    rest_json_open(out, "labels", '[');
+    rest_json_text(out, NULL, "broker");
+    if (labels[row->kind] != NULL) rest_json_text(out, NULL, labels[row->kind]);
+    rest_json_close(out, ']');
+    rest_json_text(out, "help", row->help);
+    rest_json_close(out, '}');
+}
+
+/* The metrics of the exposition, then the series that are kept (GET /v1/metrics/series). */
 void rest_metrics_catalog(struct rest_call *call)
 {
+    uint32_t series_count;
+    const struct rest_history_row *series = rest_history_rows(&series_count);
     int64_t total = 0, last = 0;
     bool more = false;
     if (!rest_list_begin(call, 'm', true)) return;
     const struct ot_str prefix = call->list.prefix;
-    for (int i = 0; i < OT_METRIC_COUNT; i++) {
-        const struct ot_metric_info *info = ot_metric_info((enum ot_metric)i);
-        if (!prefix.null && (strlen(info->name) < prefix.bytes || memcmp(info->name, prefix.data, prefix.bytes) != 0)) continue;
+    for (int i = 0; i < OT_METRIC_COUNT + (int)series_count; i++) {
+        const struct rest_history_row *row = i < OT_METRIC_COUNT ? NULL : &series[i - OT_METRIC_COUNT];
+        const struct ot_metric_info *info = row != NULL ? NULL : ot_metric_info((enum ot_metric)i);
+        const char *name = row != NULL ? row->name : info->name;
+        if (!prefix.null && (strlen(name) < prefix.bytes || memcmp(name, prefix.data, prefix.bytes) != 0)) continue;
         total++;
         if (i <= call->list.after_int) continue;
         if (call->list.count == call->list.limit) {
             more = true;
             continue;
         }
-        write_row(call, info);
+        if (row != NULL) write_series(call, row);
+        else write_row(call, info);
         last = i;
     }
     rest_list_reply_int(call, 'm', more, last, total, NULL);

@@ -92,6 +92,7 @@ static const struct rest_route routes[] = {
     { REST_GET, "/v1/diagnostics/bundle", "getDiagnosticsBundle", rest_bundle, REST_ANY_TYPE | REST_LOCAL, NULL, "all that a helper would ask for, as tar.gz, without secrets" },
     { REST_GET, "/v1/config-schema", "getConfigSchema", rest_config_schema, REST_LIST, "scope,prefix", "every configuration key" },
     { REST_GET, "/v1/metrics", "getMetrics", rest_metrics_json, REST_LOCAL, "window", "current values" },
+    { REST_GET, "/v1/metrics/series", "getMetricsSeries", rest_metrics_series, REST_ANY_TYPE | REST_LOCAL, "names,topic,group,scope,by,window,from,to,step,format", "numbers of the past: a column for each series, rows, or CSV" },
     { REST_GET, "/v1/metrics/catalog", "getMetricsCatalog", rest_metrics_catalog, REST_LIST | REST_LOCAL, "prefix", "every metric" },
     { REST_GET, "/v1/health/checks/{name}", "getHealthCheck", rest_health_check, 0, NULL, "one check, for alerting" },
     { REST_GET, "/metrics", "getPrometheus", rest_metrics_text, REST_ANY_TYPE | REST_LOCAL, "compat", "Prometheus text 0.0.4, or OpenMetrics 1.0" },

@@ -1,4 +1,6 @@
 /* Totals every five seconds, for rates over the last ten seconds and longer windows; and a beat through the I/O pool. All on the server's executor. */
+#include "base/io.h"
+#include "base/log.h"
 #include "base/util.h"
 #include "rest/checks.h"
 #include "rest/sample.h"
@@ -7,6 +9,7 @@
 #include <string.h>
 
 enum { CHECK_TICKS = 6 };                      /* half a minute */
+#define HISTORY_BYTES_MAX (256u << 20)
 
 struct reading { struct rest_server *server; struct rest_sample *sample; bool topics; };
 
@@ -144,6 +147,7 @@ static void tick(struct ot_timer *timer)
     server->sample_next = (server->sample_next + 1) % REST_SAMPLES;
     server->sample_count = OT_MIN(server->sample_count + 1, (uint32_t)REST_SAMPLES);
     forget_topics(server);
+    rest_history_tick(&server->history, ot_clock_wall_ms());
     rest_clock_look(&server->clock, ot_clock_wall_ms(), ot_clock_boot_us());
     if (server->ticks % CHECK_TICKS == 1) rest_checks_tick(server);
     if (server->beat_us == 0) {
@@ -154,12 +158,35 @@ static void tick(struct ot_timer *timer)
     ot_exec_timer_set(server->exec, &server->sample_timer, ot_exec_now_us(server->exec) + REST_SAMPLE_US);
 }
 
+/* ---- the past, over a stop */
+
+static void history_read(struct rest_server *server)
+{
+    char *data = NULL;
+    size_t bytes = 0;
+    if (server->history_path == NULL || ot_io_read_file(ot_io_real(), server->history_path, HISTORY_BYTES_MAX, &data, &bytes) != OT_OK) return;
+    const enum ot_err err = rest_history_unpack(&server->history, data, bytes, ot_clock_wall_ms());
+    if (err != OT_OK) ot_log(OT_LOG_WARN, "rest", "history_not_read", "error=%s", ot_err_name(err));
+    free(data);
+}
+
+static void history_keep(struct rest_server *server)
+{
+    size_t bytes = 0;
+    if (server->history_path == NULL || server->history.ticks == 0) return;
+    char *data = rest_history_pack(&server->history, &bytes);
+    const enum ot_err err = data == NULL ? OT_ERR_NO_MEMORY : ot_io_replace_file(ot_io_real(), server->history_path, data, bytes, true);
+    if (err != OT_OK) ot_log(OT_LOG_WARN, "rest", "history_not_kept", "error=%s", ot_err_name(err));
+    free(data);
+}
+
 void rest_sampler_start(struct rest_server *server)
 {
     server->samples = calloc(REST_SAMPLES, sizeof(*server->samples));
     server->sample_timer = (struct ot_timer){ .fired = tick };
     server->beat.run = beat;
     server->beat_back.run = beat_back;
+    history_read(server);
     if (server->samples != NULL) tick(&server->sample_timer);
 }
 
@@ -168,4 +195,7 @@ void rest_sampler_free(struct rest_server *server)
     for (uint32_t i = 0; i < server->topic_rates.count; i++) free(server->topic_rates.entries[i].value);
     ot_map_free(&server->topic_rates);
     free(server->samples);
+    history_keep(server);
+    rest_history_free(&server->history);
+    free(server->history_path);
 }

@@ -346,6 +346,8 @@ enum ot_err rest_server_start(struct broker *broker, const struct rest_setup *se
     pthread_mutex_init(&server->login_mutex, NULL);
     pthread_cond_init(&server->idle, NULL);
     ot_map_init(&server->topic_rates);
+    rest_history_init(&server->history, setup->metrics, setup->budget == NULL ? NULL : &setup->budget->pools[OT_MEM_metrics], (uint32_t)broker_config(broker)->metrics_history_max_series);
+    server->history_path = setup->history_path == NULL || setup->history_path[0] == 0 ? NULL : strdup(setup->history_path);
     for (uint32_t i = 0; i < setup->listener_count; i++) add_name(server, setup->listeners[i].host);
     if (gethostname(machine, sizeof(machine) - 1) == 0) add_name(server, machine);
     snprintf(server->served_by, sizeof(server->served_by), "%d", broker_node_id(broker));

@@ -30,6 +30,7 @@ struct rest_setup {
     const struct rest_listener *listeners; uint32_t listener_count;
     struct ot_metrics *metrics;                /* read by /metrics and /v1/metrics, fed with rest_*; NULL: none */
     const struct ot_mem_budget *budget;        /* told by /v1/diagnostics/memory; outlives the server; NULL: none */
+    const char *history_path;                  /* numbers of the past are read from there at the start and written there at the stop; copied; NULL: they are lost */
     struct broker_slow *slow;                  /* what was slow, of every door; outlives the server; NULL: none */
     struct ot_pool *body_pool;                 /* request bodies and what is read for a fetch: the budget's pool "rest" */
     const char *version, *commit;              /* of the build; commit may be NULL */

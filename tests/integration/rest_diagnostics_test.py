@@ -7,6 +7,7 @@ import time
 import pytest
 
 from cli_test import ottla
+from harness import until
 from rest_test import Rest, made, rest  # noqa: F401 (fixtures)
 
 
@@ -111,3 +112,50 @@ def test_the_bundle_holds_it_all_and_no_secret(own_broker, name, tmp_path):
     assert (tmp_path / "b.tar.gz").stat().st_mode & 0o777 == 0o600 and tarfile.open(tmp_path / "b.tar.gz").getmembers()
     assert "is there already" in ottla(broker, "diagnostics", "bundle", "--file", tmp_path / "b.tar.gz", status=4).err
     assert tarfile.open(fileobj=io.BytesIO(ottla(broker, "diagnostics", "bundle", "--file", "-").out)).getmembers()
+
+
+# ---- numbers of the past
+
+def series(rest, **query):
+    return rest.get("/v1/metrics/series", **query)
+
+
+def test_series_have_the_shape_that_was_asked_for(rest, made):
+    told = series(rest, names="bytes_in_per_second,produce_latency_p99_ms", window="10m")
+    assert [one["name"] for one in told["series"]] == ["bytes_in_per_second", "produce_latency_p99_ms"] and told["step_ms"] == 10000
+    assert len(told["time_ms"]) in (60, 61) and all(len(one["values"]) == len(told["time_ms"]) for one in told["series"])
+    assert told["time_ms"][0] == told["from_ms"] and told["series"][0]["labels"] == {"broker": "1"} and told["series"][0]["unit"] == "bytes/s"
+    assert series(rest, window="24h")["step_ms"] == 60000 and series(rest, window="7d")["step_ms"] == 900000 and series(rest, topic=made, window="1d")["step_ms"] == 120000
+    row = series(rest, topic=made, names="records_in_per_second", window="30s", format="rows")["rows"][0]
+    assert row["topic"] == made and row["name"] == "records_in_per_second" and row["value"] is None
+    lines = rest.ask("GET", "/v1/metrics/series", names="cpu_ratio,connections", window="1m", format="csv").text.split("\r\n")
+    assert lines[0] == "time_ms,cpu_ratio,connections" and all(line.count(",") == 2 for line in lines[:-1])
+    catalog = {(one["name"], tuple(one["labels"])) for one in rest.get("/v1/metrics/catalog", limit=1000)["items"] if one["type"] == "series"}
+    assert {("bytes_in_per_second", ("broker",)), ("bytes_in_per_second", ("broker", "topic")), ("lag_records", ("broker", "group"))} <= catalog
+
+
+@pytest.mark.parametrize("query,parameter", [({"names": "nothing"}, "names"), ({"step": "3s"}, "step"), ({"topic": "t", "step": "1m"}, "step"), ({"window": "soon"}, "window"), ({"window": "0s"}, "window"),
+                                             ({"topic": "t", "group": "g"}, "group"), ({"from": "2000", "to": "1000"}, "to"), ({"window": "7d", "step": "10s"}, "step"), ({"scope": "world"}, "scope")])
+def test_faulty_questions_for_series(rest, query, parameter):
+    problem = rest.problem("GET", "/v1/metrics/series", 400, "INVALID_REQUEST", **query)
+    assert problem["errors"][0]["parameter"] == parameter
+
+
+@pytest.mark.long
+@pytest.mark.timeout(120)
+def test_series_fill_and_outlive_a_restart(own_broker, name):
+    broker = own_broker()
+    rest = Rest(broker)
+    rest.create(name)
+
+    def filled():
+        rest.produce(name, {"value": {"string": "x" * 100}})
+        told = Rest(broker).get("/v1/metrics/series", topic=name, names="records_in_per_second", window="5m")["series"][0]["values"]
+        return [one for one in told if one]
+    until(filled, 60, "a value", step_s=0.5)
+    before = filled()[0]
+    assert 0.1 < before < 10
+    broker.stop()
+    assert (broker.data / "metrics.history").exists()
+    broker.start()
+    assert Rest(broker).get("/v1/metrics/series", topic=name, names="records_in_per_second", window="5m")["series"][0]["values"].count(before) == 1
