@@ -110,14 +110,18 @@ static enum ot_err write_gathered(struct ot_io *io, int fd, const struct eng_app
     return OT_OK;
 }
 
-static enum ot_err write_mapped(struct eng_segment *seg, const struct eng_append_batch *batches, uint32_t count, uint64_t *written_out)
+static enum ot_err write_mapped(struct eng_log *log, struct eng_segment *seg, const struct eng_append_batch *batches, uint32_t count, uint64_t *written_out)
 {
     uint64_t pos = seg->bytes;
     *written_out = 0;
     for (uint32_t i = 0; i < count; i++) {
         /* the copy into the page cache: for small batches it is cheaper than any system call (docs/file-formats.md) */
         enum ot_err err = ot_guarded_copy(seg->map + pos, batches[i].data, batches[i].bytes);
-        if (err != OT_OK) return err;
+        if (err != OT_OK) {
+            ot_log(OT_LOG_ERROR, "log", "map_failed", "dir=%s base_offset=%" PRId64 " offset=%" PRId64 " pos=%" PRIu64 " text=\"the file was truncated, or its disk fails, under its map\"",
+                log->dir_path, seg->base_offset, batches[i].base_offset, pos);
+            return err;
+        }
         pos += batches[i].bytes;
         *written_out += batches[i].bytes;
     }
@@ -170,7 +174,7 @@ static enum ot_err write_batches(struct eng_log *log, const struct eng_log_confi
     enum ot_err err = eng_segment_acquire(seg, log->dir_path, ENG_SEGMENT_LOG, true, &fd);
     if (err != OT_OK) return err;
     if (wants_map(log, config, batches, count) && eng_log_map(log, seg, seg->bytes + bytes)) {
-        err = write_mapped(seg, batches, count, &written);
+        err = write_mapped(log, seg, batches, count, &written);
     } else {
         preallocate(log, config, seg, fd, seg->bytes + bytes);
         err = write_gathered(log->io, fd, batches, count, seg->bytes, &written);

@@ -270,6 +270,32 @@ static void mapped_and_written_appends_leave_the_same_bytes(void **state)
     }
 }
 
+static void a_file_that_is_cut_under_its_map_is_an_error_of_that_log_alone(void **state)
+{
+    struct fx *fx = *state;
+    struct eng_recovery recovery;
+    struct eng_log *other = NULL;
+    char path[400];
+    ot_guard_install();                        /* the test framework has handlers of its own */
+    fx->config.append_io = ENG_APPEND_MMAP;
+    fx_open(fx, 0, false);
+    fx_append(fx, 1, 3000);
+    snprintf(path, sizeof path, "%s/orders-1", fx->dir);
+    struct eng_log_open how = { .dir_path = path, .topic_id = fx->topic_id, .config = fx->config, .wall_ms = FX_NOW };
+    assert_int_equal(eng_log_open(fx->store, &how, &other, &recovery), OT_OK);
+    fx_cut(fx, 0, ".log", 0);
+    assert_int_equal(fx_try_append(fx, 1, 3000), OT_ERR_IO);
+    assert_true(eng_log_read_only(fx->log));
+    assert_int_equal(eng_log_end_offset(fx->log), 1);
+    assert_int_equal(fx_try_append(fx, 1, 10), OT_ERR_IO);
+    struct eng_log *mine = fx->log;
+    fx->log = other;
+    fx_append(fx, 1, 3000);
+    assert_int_equal(fx_read_all(fx, 0, 1, 1 << 20), 1);
+    assert_int_equal(eng_log_close(mine, false), OT_OK);
+    fx_close(fx);
+}
+
 static void mapped_bytes_are_bounded(void **state)
 {
     struct fx *fx = *state;
@@ -452,6 +478,33 @@ static void deleting_a_log_removes_its_folder_while_a_reader_holds_it(void **sta
     assert_int_equal(system(command), 0);
 }
 
+/* Freeing gigabytes at once holds up everybody else on that disk. */
+static void a_big_deleted_file_is_shortened_step_by_step_once_nobody_reads_it(void **state)
+{
+    struct fx *fx = *state;
+    struct eng_read_result result;
+    fx->config.segment_bytes = 1 << 30;
+    fx_open(fx, 0, false);
+    for (int i = 0; i < 2; i++) fx_append(fx, 1, 70 << 20);
+    struct eng_read how = { .offset = 0, .limit_offset = 2, .max_bytes = 100, .min_one = true, .may_block = true };
+    assert_int_equal(eng_log_read(fx->log, &how, &result), OT_OK);
+    uint64_t cuts = fx->fault.counts[OT_IO_CALL_TRUNCATE];
+    assert_int_equal(eng_log_delete(fx->log), OT_OK);
+    fx->log = NULL;
+    assert_false(eng_store_reap(fx->store, UINT64_MAX));
+    assert_int_equal(fx->fault.counts[OT_IO_CALL_TRUNCATE], cuts);         /* still read */
+    result.pin->release(result.pin);
+    assert_true(eng_store_reap(fx->store, 1));                             /* a little at a time */
+    assert_int_equal(fx->fault.counts[OT_IO_CALL_TRUNCATE], cuts + 1);
+    assert_true(eng_store_reap(fx->store, 1));
+    assert_int_equal(fx->fault.counts[OT_IO_CALL_TRUNCATE], cuts + 2);
+    assert_false(eng_store_reap(fx->store, 1));
+    struct eng_store_stats stats;
+    eng_store_stats(fx->store, &stats);
+    assert_int_equal(stats.open_files, 0);
+    fx_close(fx);
+}
+
 #define LOG_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 TEST_MAIN(
@@ -467,6 +520,7 @@ TEST_MAIN(
     LOG_TEST(an_idle_open_log_holds_no_descriptor),
     LOG_TEST(descriptors_stay_within_their_cap),
     LOG_TEST(mapped_and_written_appends_leave_the_same_bytes),
+    LOG_TEST(a_file_that_is_cut_under_its_map_is_an_error_of_that_log_alone),
     LOG_TEST(mapped_bytes_are_bounded),
     LOG_TEST(a_lone_small_batch_may_be_appended_inline_when_mapped),
     LOG_TEST(a_full_disk_fails_one_append_and_leaves_no_gap),
@@ -475,4 +529,5 @@ TEST_MAIN(
     LOG_TEST(the_largest_timestamp_is_the_first_of_equals),
     LOG_TEST(another_topic_id_is_refused),
     LOG_TEST(an_epoch_is_on_disk_before_its_first_record),
-    LOG_TEST(deleting_a_log_removes_its_folder_while_a_reader_holds_it))
+    LOG_TEST(deleting_a_log_removes_its_folder_while_a_reader_holds_it),
+    LOG_TEST(a_big_deleted_file_is_shortened_step_by_step_once_nobody_reads_it))
