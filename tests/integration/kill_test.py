@@ -145,6 +145,16 @@ def change_topics(broker, name, number, kept, gone):
             gone.add(f"{name}-{number - 2}")
 
 
+MANY = 40  # above what a restart syncs one by one
+
+
+def make_many(broker, name):
+    with broker.connect() as c:
+        Admin(c).create(name, partitions=MANY)
+        for p in range(MANY):
+            assert Admin(c).produce(name, f"{p}:", partition=p, acks=1) == 0
+
+
 def no_complaints(broker):
     import dump_log_segments
     from java import need_java
@@ -161,8 +171,11 @@ def test_nothing_acknowledged_is_lost_by_kill_9(own_broker, name, codec):
     broker = own_broker(log_segment_bytes="1048576")
     with broker.connect() as c:
         Admin(c).create(name, partitions=3)
-    loads, reader = [Load(broker, name, p, codec) for p in SETTINGS], Reader(broker, name)
     kept, gone = {name}, set()
+    if codec != "none":
+        make_many(broker, name + "-many")
+        kept.add(name + "-many")
+    loads, reader = [Load(broker, name, p, codec) for p in SETTINGS], Reader(broker, name)
     for one in [*loads, reader]:
         one.thread.start()
     try:
@@ -179,6 +192,8 @@ def test_nothing_acknowledged_is_lost_by_kill_9(own_broker, name, codec):
             load.end()
         with broker.connect(timeout_s=30) as c:
             logs = [stored(Admin(c), name, p) for p in SETTINGS]
+            many = [stored(Admin(c), name + "-many", p) for p in range(MANY)] if name + "-many" in kept else []
+        assert many in ([], [{0: p} for p in range(MANY)])
         for p, load in enumerate(loads):
             lost = [(offset, number) for offset, number in load.acknowledged if logs[p].get(offset) != number]
             assert not lost, f"partition {p}: {len(lost)} of {len(load.acknowledged)} acknowledged records lost, first {lost[0]}"
