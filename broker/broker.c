@@ -247,14 +247,7 @@ static void run_apply(void *arg)
 /* At most so long, 0 for ever: is every partition of the start open? */
 static bool wait_opened(struct broker *broker, uint32_t most_ms)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += most_ms / 1000;
-    until.tv_nsec += most_ms % 1000 * 1000000L;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
+    const struct timespec until = broker_until(most_ms);
     pthread_mutex_lock(&broker->starting.mutex);
     for (int waited = 0; !broker->starting.opened && waited == 0;) {
         waited = most_ms == 0 ? pthread_cond_wait(&broker->starting.changed, &broker->starting.mutex)

@@ -101,9 +101,65 @@ enum ot_err broker_checkpoints_load(struct broker_core *core)
     return OT_OK;
 }
 
+struct timespec broker_until(uint32_t ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1000000L;
+    if (until.tv_nsec < 1000000000) return until;
+    until.tv_nsec -= 1000000000;
+    until.tv_sec++;
+    return until;
+}
+
+/* One sync of a file system, on another thread: others may have much to write there, and a start does not wait for that. */
+struct settling { struct ot_task task; struct ot_io *io; pthread_mutex_t mutex; pthread_cond_t changed; int users; bool done; enum ot_err err; char path[4096]; };
+
+static void settling_leave(struct settling *settling)      /* with its mutex */
+{
+    bool last = --settling->users == 0;
+    pthread_mutex_unlock(&settling->mutex);
+    if (!last) return;
+    pthread_mutex_destroy(&settling->mutex);
+    pthread_cond_destroy(&settling->changed);
+    free(settling);
+}
+
+static void settling_run(struct ot_task *task)
+{
+    struct settling *settling = OT_CONTAINER(task, struct settling, task);
+    enum ot_err err = settling->io->ops->sync_all(settling->io, settling->path);
+    pthread_mutex_lock(&settling->mutex);
+    settling->err = err;
+    settling->done = true;
+    pthread_cond_signal(&settling->changed);
+    settling_leave(settling);
+}
+
+static bool settle(struct broker_core *core, uint32_t dir, uint32_t most_ms)
+{
+    const char *path = eng_store_dir_path(core->store, dir);
+    if (most_ms == 0) return core->io->ops->sync_all(core->io, path) == OT_OK;
+    struct settling *settling = calloc(1, sizeof(*settling));
+    const struct timespec until = broker_until(most_ms);
+    if (settling == NULL) return false;
+    *settling = (struct settling){ .task = { .run = settling_run }, .io = core->io, .users = 2 };
+    snprintf(settling->path, sizeof(settling->path), "%s", path);
+    pthread_mutex_init(&settling->mutex, NULL);
+    pthread_cond_init(&settling->changed, NULL);
+    ot_exec_post(core->flush_exec, &settling->task);
+    pthread_mutex_lock(&settling->mutex);
+    for (int waited = 0; !settling->done && waited == 0;) waited = pthread_cond_clockwait(&settling->changed, &settling->mutex, CLOCK_MONOTONIC, &until);
+    bool settled = settling->done && settling->err == OT_OK;
+    if (!settling->done) ot_log(OT_LOG_INFO, "broker", "file_system_busy", "log_dir=%s text=\"its sync takes long: each partition is synced by itself instead\"", path);
+    settling_leave(settling);
+    return settled;
+}
+
 /* Of thousands of partitions each would wait for several syncs of its own before it serves, when its process was killed: one sync of the file system does for all. Where that fails
  * each is on its own again. */
-void broker_settle_dirs(struct broker_core *core, uint32_t sync_each_max)
+void broker_settle_dirs(struct broker_core *core, uint32_t sync_each_max, uint32_t most_ms)
 {
     uint32_t counts[BROKER_DIRS_MAX] = { 0 };
     for (uint32_t i = 0; i < core->found.count; i++)
@@ -111,7 +167,7 @@ void broker_settle_dirs(struct broker_core *core, uint32_t sync_each_max)
             counts[found->dir] += found->folder;
     for (uint32_t dir = 0; dir < eng_store_dir_count(core->store) && dir < BROKER_DIRS_MAX; dir++) {
         if (core->clean[dir] || counts[dir] <= sync_each_max || eng_store_dir_offline(core->store, dir)) continue;
-        core->settled[dir] = core->io->ops->sync_all(core->io, eng_store_dir_path(core->store, dir)) == OT_OK;
+        core->settled[dir] = settle(core, dir, most_ms);
     }
 }
 

@@ -39,7 +39,7 @@ const struct cli_flag cli_server_flags[] = {
     { 0 },
 };
 
-enum { SHARD_THREADS_MAX = 16, CLEANER_THREADS_MAX = 16, SYNC_EACH_MAX = 32, START_WAIT_MS = 1000 };
+enum { SHARD_THREADS_MAX = 16, CLEANER_THREADS_MAX = 16, SYNC_EACH_MAX = 32, START_WAIT_MS = 1000, SYNC_WAIT_MS = 3000 };
 
 struct house {
     const struct cli_args *args;
@@ -175,6 +175,7 @@ static enum ot_err start_broker(struct house *house)
         .config = house->config,
         .io_exec = ot_exec_pool_exec(house->io_pool),
         .sync_each_max = SYNC_EACH_MAX,
+        .sync_wait_ms = SYNC_WAIT_MS,
         .openings_max = OT_MAX(house->io_threads - 1, 1u),
         .start_wait_ms = START_WAIT_MS,
         .flush_exec = ot_exec_pool_exec(house->flush_pool),
