@@ -4,11 +4,12 @@
  *   ottla_sim_txns [--seed N] [--seeds N] [--steps N] [--bug NAME] [--verbose]
  * Whole or nothing: the records of a transaction have one fate in all partitions. What was told to be committed is there, what was told to be aborted is not, and
  * nothing is committed that nobody asked to commit. The last stable offset never goes back, and no transaction is open longer than its time-out and the patience of a
- * restart. A failing seed is printed and replays exactly.
- * Bugs (each must be found): markers-early, forgets-answers, no-verify, no-stale, same-epoch */
+ * restart. The last partition is one of __consumer_offsets too: what is appended there are offsets of a group (txn_offsets.h). A failing seed is printed and replays exactly.
+ * Bugs (each must be found): markers-early, forgets-answers, no-verify, no-stale, same-epoch, forgets-offsets */
 #include "base/util.h"
 #include "coordinator/txn.h"
 #include "engine/batch.h"
+#include "txn_offsets.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +20,8 @@ enum { CLIENTS = 6, IDS = 4, PARTS = 4, RECORDS_MAX = 20000, TXNS_MAX = 8000, EV
 #define CHECK(fact) ((fact) ? (void)0 : check_failed(#fact, __LINE__))
 static uint64_t seed_now;
 static bool verbose;
-static enum bug { BUG_NONE, BUG_MARKERS_EARLY, BUG_FORGETS_ANSWERS, BUG_NO_VERIFY, BUG_NO_STALE, BUG_SAME_EPOCH } bug;
-static const char *const bug_names[] = { "", "markers-early", "forgets-answers", "no-verify", "no-stale", "same-epoch" };
+static enum bug { BUG_NONE, BUG_MARKERS_EARLY, BUG_FORGETS_ANSWERS, BUG_NO_VERIFY, BUG_NO_STALE, BUG_SAME_EPOCH, BUG_FORGETS_OFFSETS } bug;
+static const char *const bug_names[] = { "", "markers-early", "forgets-answers", "no-verify", "no-stale", "same-epoch", "forgets-offsets" };
 OT_NORETURN static void check_failed(const char *fact, int line)
 {
     fprintf(stderr, "FAILED seed %llu line %d: %s\n", (unsigned long long)seed_now, line, fact);
@@ -208,6 +209,10 @@ static void appended(struct partition *part, const struct eng_batch_info *info, 
     const int64_t offset = part->count;
     CHECK(eng_producers_pend(part->producers, info, offset, offset, marker, now().wall_ms) == OT_OK);
     part->records[part->count++] = *record;
+    if (part == &w.parts[PARTS - 1] && marker != NULL) txn_offsets_marker(info->producer_id, info->producer_epoch, marker->commit);
+    else if (part == &w.parts[PARTS - 1]) txn_offsets_append(info->producer_id, info->producer_epoch);
+    if (part == &w.parts[PARTS - 1] && chance(10)) txn_offsets_plain();
+    if (part == &w.parts[PARTS - 1] && chance(2)) txn_offsets_restart();
     eng_producers_commit(part->producers, part->count, NULL, NULL);
     eng_producers_advance(part->producers, part->count);
     const int64_t stable = OT_MIN((int64_t)part->count, eng_producers_first_unstable(part->producers));
@@ -631,6 +636,7 @@ static void run(uint64_t seed, int steps)
     w.config = (struct coord_txns_config){ .timeout_ms_max = 900000, .expiration_ms = 3600000, .version = (int16_t)dice(3), .wait_us = chance(50) ? 100000 : 0,
         .bytes_max = 64 << 20, .record_bytes_max = 1000000 };
     w.next_producer_id = 1000;
+    txn_offsets_begin(seed, bug == BUG_FORGETS_OFFSETS);
     w.down_until_us = INT64_MAX;
     w.restart_us = chance(80) ? (int64_t)dice(10000000) : INT64_MAX;
     for (int i = 0; i < PARTS; i++) {
@@ -660,6 +666,7 @@ static void run(uint64_t seed, int steps)
             w.txn_count, (unsigned long long)w.commits, (unsigned long long)w.aborts, (unsigned long long)w.timeouts, (unsigned long long)w.fenced,
             (unsigned long long)w.restarts, (unsigned long long)w.stale, (unsigned long long)w.trace);
     stop();
+    txn_offsets_end();
     for (int i = 0; i < w.event_count; i++) {
         free(w.events[i].ask);
         free(w.events[i].mark);
