@@ -455,6 +455,7 @@ def grpc_rounds(root, rounds):
                     Admin(c).create(topic)
             address = f"127.0.0.1:{side.server.more_ports[1]}"
             figures = {"grpc": grpc_bench.work(cpu_s, side.server.process.pid, address, topics)}
+            figures["grpc"].update(grpc_bench.consume(cpu_s, side.server.process.pid, address, topics))
             figures["kafka door"] = grpc_bench.kafka_door(lambda s, mode, topic, gigabytes, *more: load(s, mode, topic, gigabytes, *more, partitions=1), side)
         finally:
             side.server.kill()

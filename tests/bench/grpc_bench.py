@@ -51,6 +51,17 @@ def work(cpu_s, pid, address, topics):
     return out
 
 
+def consume(cpu_s, pid, address, topics):
+    """Subscribe's work as the one member of a group that acknowledges each message; the group is a new one each time."""
+    out = {}
+    for name, (gigabytes, _, _) in STREAMS.items():
+        cpu, done = run(cpu_s, pid, "consume", address, topics[name], int(gigabytes * 5e8), 1 << 20, f"bench-{name}")
+        out[f"consume, {name} batches, acknowledged"] = (cpu / (done["bytes"] / 1e9), "CPU s/GB")
+        out[f"consume, {name} batches, acknowledged, rate"] = (done["bytes"] / 1e6 / done["seconds"], "MB/s")
+        between(out, f"consume, {name} batches, acknowledged", done)
+    return out
+
+
 def acknowledged(out, name, done):
     for percentile in ("p50", "p99"):
         out[f"{name}, ack {percentile}"] = (done[f"{percentile}_us"] / 1000, "ms")

@@ -3,6 +3,7 @@
  *   unary     HOST:PORT TOPIC COUNT RECORD_BYTES IN_FLIGHT        Produce, one batch of one record a call, acks=1
  *   stream    HOST:PORT TOPIC BYTES BATCH_BYTES IN_FLIGHT         ProduceStream, acks=1
  *   subscribe HOST:PORT TOPIC BYTES MESSAGE_BYTES                 Subscribe to record batches from the start
+ *   consume   HOST:PORT TOPIC BYTES MESSAGE_BYTES GROUP           the same as a member of a group that acknowledges each message, or the latest one while it writes
  *   append    FILE BYTES BATCH_BYTES     checksum and pwritev of batches to a growing, preallocated file, one a call: what an append costs whoever makes it
  *   bare      HOST:PORT FILE     the least that a C core server can do with these calls: answer, count, or send slices of the mapped FILE
  *
@@ -356,6 +357,94 @@ static int subscribe(char **words)
     return 0;
 }
 
+/* The request that acknowledges an answer: its position, field 1 at its begin, as field 2. NULL: it has none. */
+static grpc_byte_buffer *acknowledgement(grpc_byte_buffer *answer)
+{
+    grpc_byte_buffer_reader reader;
+    grpc_slice *first;
+    grpc_byte_buffer *out = NULL;
+    grpc_byte_buffer_reader_init(&reader, answer);
+    if (grpc_byte_buffer_reader_peek(&reader, &first) != 0 && GRPC_SLICE_START_PTR(*first)[0] == 0x0a) {
+        const size_t bytes = 2u + GRPC_SLICE_START_PTR(*first)[1];
+        if (bytes > 129 || bytes > GRPC_SLICE_LENGTH(*first)) die("a position");
+        grpc_slice slice = grpc_slice_from_copied_buffer((const char *)GRPC_SLICE_START_PTR(*first), bytes);
+        GRPC_SLICE_START_PTR(slice)[0] = 0x12;
+        out = message_of(slice);
+    }
+    grpc_byte_buffer_reader_destroy(&reader);
+    return out;
+}
+
+static int consume(char **words)
+{
+    const uint64_t bytes_max = strtoull(words[2], NULL, 10);
+    uint8_t join[700], body[800], *at = put_text(join, 0x0a, words[4]), *body_at = body;
+    at = put_text(at, 0x12, words[1]);
+    *at++ = 0x20;
+    *at++ = 2;                             /* START_EARLIEST */
+    *at++ = 0x38;
+    *at++ = 2;                             /* record batches */
+    *at++ = 0x40;
+    at = put_varint(at, strtoull(words[3], NULL, 10));
+    *body_at++ = 0x0a;
+    body_at = put_varint(body_at, (uint64_t)(at - join));
+    memcpy(body_at, join, (size_t)(at - join));
+    body_at += at - join;
+    grpc_byte_buffer *out = message_of(grpc_slice_from_copied_buffer((const char *)body, (size_t)(body_at - body))), *answer = NULL, *next = NULL;
+    grpc_metadata_array first, last;
+    grpc_status_code status = GRPC_STATUS_OK;
+    grpc_slice text = grpc_empty_slice();
+    uint64_t bytes = 0, messages = 0;
+    dial(words[0]);
+    grpc_metadata_array_init(&first);
+    grpc_metadata_array_init(&last);
+    int64_t begun_us = now_us(), last_us = begun_us;
+    grpc_call *call = call_new("/ottla.v1.Log/Consume");
+    const grpc_op begin[] = { { .op = GRPC_OP_SEND_INITIAL_METADATA }, { .op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &first } };
+    const grpc_op end = { .op = GRPC_OP_RECV_STATUS_ON_CLIENT, .data.recv_status_on_client = { .trailing_metadata = &last, .status = &status, .status_details = &text } };
+    const grpc_op read = { .op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &answer };
+    const grpc_op write = { .op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = out };
+    start(call, begin, 2, BEGUN);
+    start(call, &end, 1, ENDED);
+    start(call, &write, 1, WROTE);
+    start(call, &read, 1, READ);
+    while (bytes < bytes_max) {
+        const grpc_event event = grpc_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
+        if (event.tag == tag_of(ENDED)) {
+            fprintf(stderr, "status %d: %.*s\n", (int)status, (int)GRPC_SLICE_LENGTH(text), (const char *)GRPC_SLICE_START_PTR(text));
+            die("the stream ended");
+        }
+        if (event.tag == tag_of(WROTE)) {
+            grpc_byte_buffer_destroy(out);
+            out = NULL;
+        }
+        if (event.tag == tag_of(READ) && answer != NULL) {
+            grpc_byte_buffer *ack = acknowledgement(answer);
+            if (ack != NULL) {
+                const int64_t came_us = now_us();
+                if (messages == 0) begun_us = came_us;         /* joining a group takes its time */
+                else time_add(came_us - last_us);
+                last_us = came_us;
+                bytes += grpc_byte_buffer_length(answer);
+                messages++;
+                grpc_byte_buffer_destroy(next);
+                next = ack;
+            }
+            grpc_byte_buffer_destroy(answer);
+            answer = NULL;
+            start(call, &read, 1, READ);
+        }
+        if (out == NULL && next != NULL) {
+            const grpc_op more = { .op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = out = next };
+            next = NULL;
+            start(call, &more, 1, WROTE);
+        }
+    }
+    report(messages, bytes, begun_us);
+    grpc_call_cancel(call, NULL);
+    return 0;
+}
+
 /* ---- the bare server: the same calls, and nothing behind them */
 struct bare;
 struct bare_tag { void (*run)(struct bare *bare, bool ok); struct bare *bare; };
@@ -544,12 +633,12 @@ static int append(char **words)
 int main(int count, char **words)
 {
     static const struct { const char *name; int words; int (*run)(char **words); } modes[] = { { "unary", 7, unary }, { "stream", 7, stream }, { "subscribe", 6, subscribe },
-        { "append", 5, append }, { "bare", 4, bare } };
+        { "consume", 7, consume }, { "append", 5, append }, { "bare", 4, bare } };
     (void)mallopt(M_MMAP_THRESHOLD, 8 << 20);      /* as the server does */
     (void)mallopt(M_TRIM_THRESHOLD, 64 << 20);
     (void)mallopt(M_TOP_PAD, 4 << 20);
     grpc_init();
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
         if (count == modes[i].words && strcmp(words[1], modes[i].name) == 0) return modes[i].run(words + 2);
-    die("unary | stream | subscribe | append | bare: see the head of its source");
+    die("unary | stream | subscribe | consume | append | bare: see the head of its source");
 }
