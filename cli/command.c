@@ -227,7 +227,7 @@ static int run(const struct cli_args *args)
     const int code = cli_flag_choice(args, "color", whens, OT_ARRAY_COUNT(whens), 0, &when);
     if (code >= 0) return code;
     cli_colour_when((enum cli_colour)when);
-    return cli_flag_given(args, "watch") ? watch(args) : args->command->run(args);
+    return cli_flag_given(args, "watch") && !cli_flag_given(args, "curl") ? watch(args) : args->command->run(args);
 }
 
 int cli_main(int argc, char **argv)

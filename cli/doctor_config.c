@@ -1,6 +1,7 @@
 /* The configuration: what does not go together, whether its directories can be written and have room, whether its ports are free. */
 #include "base/net/address.h"
 #include "cli/doctor.h"
+#include "cli/port.h"
 #include "cli/rest_door.h"
 #include "cli/server_config.h"
 #include "cli/text.h"
@@ -15,7 +16,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-enum { PIDS_MAX = 65536 };
+
 
 /* ---- keys that do not go together */
 
@@ -149,67 +150,6 @@ static void disks(struct cli_doctor *doctor)
 
 /* ---- ports */
 
-/* The socket that listens on a port, as an inode of /proc/net/tcp and tcp6; 0: none. */
-static unsigned long listener_inode(uint16_t port)
-{
-    static const char *const files[] = {"/proc/net/tcp", "/proc/net/tcp6"};
-    for (size_t i = 0; i < OT_ARRAY_COUNT(files); i++) {
-        char line[512];
-        FILE *file = fopen(files[i], "re");
-        while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-            unsigned local_port = 0, state = 0;
-            unsigned long inode = 0;
-            if (sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*s %*s %lu", &local_port, &state, &inode) == 3 && state == 0x0a && local_port == port) {
-                (void)fclose(file);
-                return inode;
-            }
-        }
-        if (file != NULL) (void)fclose(file);
-    }
-    return 0;
-}
-
-static bool holds(const char *pid, unsigned long inode)
-{
-    char path[300], wanted[40], link[64];
-    bool found = false;
-    snprintf(path, sizeof(path), "/proc/%s/fd", pid);
-    snprintf(wanted, sizeof(wanted), "socket:[%lu]", inode);
-    DIR *fds = opendir(path);
-    for (struct dirent *entry; fds != NULL && !found && (entry = readdir(fds)) != NULL;) {
-        char fd_path[600];
-        snprintf(fd_path, sizeof(fd_path), "%s/%s", path, entry->d_name);
-        const ssize_t bytes = readlink(fd_path, link, sizeof(link) - 1);
-        if (bytes <= 0) continue;
-        link[bytes] = 0;
-        found = strcmp(link, wanted) == 0;
-    }
-    if (fds != NULL) (void)closedir(fds);
-    return found;
-}
-
-/* "ottla (pid 12)"; false: not ours to see. */
-static bool name_holder(unsigned long inode, char *out, size_t out_bytes)
-{
-    DIR *all = opendir("/proc");
-    bool found = false;
-    int seen = 0;
-    for (struct dirent *entry; all != NULL && !found && seen < PIDS_MAX && (entry = readdir(all)) != NULL;) {
-        if (!isdigit((unsigned char)entry->d_name[0])) continue;
-        seen++;
-        if (!holds(entry->d_name, inode)) continue;
-        char path[300], name[64] = "?";
-        snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
-        FILE *file = fopen(path, "re");
-        if (file != NULL && fgets(name, sizeof(name), file) != NULL) name[strcspn(name, "\n")] = 0;
-        if (file != NULL) (void)fclose(file);
-        snprintf(out, out_bytes, "%s (pid %.20s)", name, entry->d_name);
-        found = true;
-    }
-    if (all != NULL) (void)closedir(all);
-    return found;
-}
-
 static void port(struct cli_doctor *doctor, const char *key, const struct ot_net_address *address)
 {
     char holder[128] = "a process that this user may not see", why[300], advice[200];
@@ -217,8 +157,8 @@ static void port(struct cli_doctor *doctor, const char *key, const struct ot_net
     uint32_t count = 0;
     uint16_t bound;
     if (address->port == 0) return;
-    const unsigned long inode = listener_inode(address->port);
-    if (inode != 0 && name_holder(inode, holder, sizeof(holder)) && strncmp(holder, "ottla ", 6) == 0) {
+    const unsigned long inode = cli_port_inode(address->port);
+    if (inode != 0 && cli_port_holder(inode, holder, sizeof(holder)) && strncmp(holder, "ottla ", 6) == 0) {
         cli_doctor_tell(doctor, CLI_FINDING_OK, "port", NULL, "%s: %u is held by %s", key, address->port, holder);
         return;
     }

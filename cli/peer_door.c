@@ -3,6 +3,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "broker/voters.h"
+#include "cli/port.h"
 #include "cli/server_config.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,12 +97,12 @@ static bool needs_secret(const struct cli_peer_door *door)
 
 int cli_peer_bind(struct cli_peer_door *door, const struct broker_config *config)
 {
-    char why[300] = "";
+    char why[300] = "", taken[CLI_PORT_TAKEN_BYTES];
     uint16_t port = 0;
     if (!door->wanted) return -1;
     door->door = (struct rpc_kafka_listener){ .name = BROKER_PEER_LISTENER };
     enum ot_err err = ot_net_listen(door->listener.host, door->listener.port, config->socket_listen_backlog_size, door->door.fds, &door->door.fd_count, &port, why, sizeof(why));
-    if (err != OT_OK) return cli_fail(CLI_FAILED, NULL, "peer.listeners: %s", why[0] != 0 ? why : ot_err_text(err));
+    if (err != OT_OK) return cli_fail(CLI_FAILED, NULL, "peer.listeners: %s%s", why[0] != 0 ? why : ot_err_text(err), err == OT_ERR_EXISTS ? cli_port_taken(door->listener.port, taken) : "");
     if (door->setup.secret_bytes == 0 && needs_secret(door))
         return cli_fail(CLI_USAGE, "head -c 32 /dev/urandom | base64 > peer.secret, on every broker, and --set peer.secret.file=peer.secret",
             "peer.listeners is not on loopback, and without peer.secret.file anybody who reaches it could speak as a broker");

@@ -63,8 +63,8 @@ void cli_reference_markdown(const struct cli_command *table, const struct cli_fl
         {"4", "conflict, or a precondition failed"}, {"5", "not authenticated or not allowed"}, {"6", "unreachable or timed out; when the outcome is unknown that is said"},
         {"7", "partly done"}, {"8", "a check found problems"}, {"130", "interrupted"}};
     fputs("# Command line\n\nWritten from the command table (`cli/commands.c`) by its test (`OTTLA_UPDATE_DOCS=1`); do not edit by hand.\n\n"
-          "`ottla <noun> <verb> [names] [flags]`. Flags may come after names, `--` ends them. Data goes to stdout, everything else to stderr. `topic` and `config` speak the REST\n"
-          "API (`--api`, `OTTLA_API`), `produce` and `consume` Kafka's protocol (`--bootstrap-server`, `OTTLA_BOOTSTRAP_SERVER`) with any Kafka-compatible cluster, `log` reads files\n"
+          "`ottla <noun> <verb> [names] [flags]`. Flags may come after names, `--` ends them. Data goes to stdout, everything else to stderr. `cluster`, `topic`,\n"
+          "`group`, `config`, `diagnostics` and `doctor` speak the REST API (`--api`, `OTTLA_API`), `produce`, `consume` and `bench` Kafka's protocol (`--bootstrap-server`, `OTTLA_BOOTSTRAP_SERVER`) with any Kafka-compatible cluster, `log` reads files\n"
           "without a server. The first Ctrl-C ends cleanly, the second at once. No colours with `NO_COLOR` or `TERM=dumb`.\n\n"
           "`--profile NAME` takes both addresses from `~/.config/ottla/profiles.ini`: a section `[NAME]` with `api = …` and `bootstrap_server = …`. A flag is stronger, the environment weaker. Without\n"
           "any of these `produce`, `consume` and `bench` ask the API at its usual place for the brokers. `--watch[=SECONDS]` shows a list again and again.\n\n| Exit | Meaning |\n|---|---|\n",

@@ -1,4 +1,5 @@
 #include "cli/rest_door.h"
+#include "cli/port.h"
 #include "cli/version.h"
 #include "base/log.h"
 #include <errno.h>
@@ -82,7 +83,7 @@ static int bind_path(struct rest_listener *listener, const char *path, int backl
 
 int cli_rest_bind(struct cli_rest_door *door, const struct broker_config *config)
 {
-    char why[400] = "";
+    char why[400] = "", taken[CLI_PORT_TAKEN_BYTES];
     const int count = cli_rest_addresses(config->rest_listeners, door->addresses, CLI_LISTENERS_MAX, why, sizeof(why));
     if (count < 0) return cli_fail(CLI_USAGE, NULL, "rest.listeners: %s", why);
     for (int i = 0; i < count; i++) {
@@ -98,7 +99,7 @@ int cli_rest_bind(struct cli_rest_door *door, const struct broker_config *config
         } else {
             enum ot_err err = ot_net_listen(address->host, address->port, config->socket_listen_backlog_size, listener->fds, &listener->fd_count, &listener->port, why, sizeof(why));
             if (err != OT_OK)
-                return cli_fail(CLI_FAILED, "ottla server --set rest.listeners=http://127.0.0.1:19095", "%s", why[0] != 0 ? why : ot_err_text(err));
+                return cli_fail(CLI_FAILED, "ottla server --set rest.listeners=http://127.0.0.1:19095", "%s%s", why[0] != 0 ? why : ot_err_text(err), err == OT_ERR_EXISTS ? cli_port_taken(address->port, taken) : "");
             listener->host = address->host;
         }
         door->listener_count++;

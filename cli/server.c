@@ -14,6 +14,7 @@
 #include "broker/loggers.h"
 #include "cli/grpc_door.h"
 #include "cli/peer_door.h"
+#include "cli/port.h"
 #include "cli/rest_door.h"
 #include "cli/server_config.h"
 #include "cli/version.h"
@@ -223,11 +224,11 @@ static int bind_listeners(struct house *house, const struct broker_config *confi
         struct broker_listener *listener = &house->listeners[i];
         uint16_t port = 0;
         struct rpc_kafka_listener *door = &house->doors[i];
-        char why[300] = "";
+        char why[300] = "", taken[CLI_PORT_TAKEN_BYTES];
         *door = (struct rpc_kafka_listener){ .name = listener->name, .advertised_host = listener->advertised_host, .advertised_port = listener->advertised_port };
         enum ot_err err = ot_net_listen(listener->host, (uint16_t)listener->port, config->socket_listen_backlog_size, door->fds, &door->fd_count, &port, why, sizeof(why));
         if (err != OT_OK)
-            return cli_fail(CLI_FAILED, "ottla server --set listeners=PLAINTEXT://127.0.0.1:19092", "%s", why[0] != 0 ? why : ot_err_text(err));
+            return cli_fail(CLI_FAILED, "ottla server --set listeners=PLAINTEXT://127.0.0.1:19092", "%s%s", why[0] != 0 ? why : ot_err_text(err), err == OT_ERR_EXISTS ? cli_port_taken((uint16_t)listener->port, taken) : "");
         listener->port = port;
         if (listener->advertised_host == NULL) listener->advertised_port = port;
     }

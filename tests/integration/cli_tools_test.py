@@ -415,3 +415,12 @@ def test_a_hanging_transaction_is_found_and_ended(broker, name):
     assert ottla(broker, "cluster", "txn", "describe", "nobody", status=3).err.startswith("error: TRANSACTIONAL_ID_NOT_FOUND")
     assert "try: describe" in ottla(broker, "cluster", "txn", "descrieb", name, status=2).err
     assert "one transactional id" in ottla(broker, "cluster", "txn", "abort", status=2).err
+
+
+def test_a_taken_port_names_its_holder(broker, tmp_path):
+    ran = ottla(None, "server", "--data", tmp_path / "data", "--set", f"listeners=PLAINTEXT://{broker.bootstrap}", status=1)
+    assert f"ottla (pid {broker.process.pid}) has it" in ran.err and "--set listeners=" in ran.err
+
+
+def test_the_curl_of_a_watch_is_told_once(broker):
+    assert ottla(broker, "cluster", "brokers", "--watch", "--curl").lines == [f"curl -sS '{broker.rest}/v1/brokers?limit=1000'"]
