@@ -121,6 +121,8 @@ const struct cli_command cli_commands[] = {
     { "diagnostics", "memory", NULL, "the memory budget of a broker by pool", "  ottla diagnostics memory --watch", cli_watch_flags, cli_diagnostics_memory_run, cli_api_flags },
     { "diagnostics", "threads", NULL, "its threads, what they used, and where they are", "  ottla diagnostics threads\n  ottla diagnostics threads --stacks", cli_diagnostics_threads_flags,
         cli_diagnostics_threads_run, cli_api_flags },
+    { "diagnostics", "loggers", "[subsystem=level]...", "log levels of a broker, shown and changed until it ends; `subsystem=` takes one back",
+        "  ottla diagnostics loggers\n  ottla diagnostics loggers net=debug kafka=debug\n  ottla diagnostics loggers net=", cli_no_flags, cli_diagnostics_loggers_run, cli_api_flags },
     { "completion", NULL, "<bash|zsh|fish>", "words for the shell to complete", "  ottla completion bash > /etc/bash_completion.d/ottla\n  ottla completion fish > ~/.config/fish/completions/ottla.fish",
         cli_completion_flags, cli_completion_run },
     { "man", NULL, "[noun]", "this, or the commands of one noun, as a man page", "  ottla man | man -l -\n  ottla man topic > ottla-topic.1", cli_man_flags, cli_man_run },

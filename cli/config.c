@@ -108,6 +108,7 @@ int cli_config_get_run(const struct cli_args *args)
     if (code < 0) {
         json_array_foreach(entries, i, entry)
             if (asked_for(args, entry)) json_array_append(kept, entry);
+        if (json_array_size(kept) == 0 && !cli_flag_given(args, "quiet") && !api.only_curl) fprintf(stderr, "nothing is set for %s; --all shows what counts\n", who);
         code = cli_print_list(args, columns, OT_ARRAY_COUNT(columns), kept, text);
         text = NULL;
     }

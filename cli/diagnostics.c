@@ -169,3 +169,49 @@ int cli_diagnostics_threads_run(const struct cli_args *args)
     free(text);
     return CLI_DONE;
 }
+
+/* ---- log levels */
+
+static int print_loggers(const struct cli_args *args, const json_t *body, char *text)
+{
+    static const struct cli_column columns[] = {{"subsystem", CLI_COLUMN_TEXT, false}, {"level", CLI_COLUMN_TEXT, false}};
+    const char *name;
+    json_t *level, *rows = json_array();
+    json_object_foreach(json_object_get(body, "loggers"), name, level) json_array_append_new(rows, json_pack("{s:s,s:O}", "subsystem", name, "level", level));
+    return cli_print_list(args, columns, OT_ARRAY_COUNT(columns), rows, text);
+}
+
+/* "net=debug": to debug; "net=": back to the level of all. */
+static int read_level(const char *word, json_t *changes)
+{
+    static const char *const levels[] = {"error", "warn", "info", "debug", "trace"};
+    const char *equals = strchr(word, '=');
+    char name[64];
+    if (equals == NULL || equals == word || (size_t)(equals - word) >= sizeof(name)) return cli_fail(CLI_USAGE, "ottla diagnostics loggers net=debug", "`%s` is not subsystem=level", word);
+    snprintf(name, sizeof(name), "%.*s", (int)(equals - word), word);
+    bool known = equals[1] == 0;
+    for (size_t i = 0; i < OT_ARRAY_COUNT(levels); i++) known |= strcmp(levels[i], equals + 1) == 0;
+    if (!known) return cli_fail(CLI_USAGE, ot_nearest(equals + 1, levels, OT_ARRAY_COUNT(levels)), "`%s` is none of error, warn, info, debug, trace", equals + 1);
+    json_object_set_new(changes, name, equals[1] == 0 ? json_null() : json_string(equals + 1));
+    return -1;
+}
+
+int cli_diagnostics_loggers_run(const struct cli_args *args)
+{
+    struct cli_api api;
+    json_t *body = NULL, *changes = json_object(), *here = NULL;
+    char *text = NULL, target[64];
+    int code = changes == NULL ? cli_fail(CLI_FAILED, NULL, "out of memory") : cli_api_open(args, &api);
+    for (uint32_t i = 0; code < 0 && i < cli_name_count(args); i++) code = read_level(cli_name(args, i), changes);
+    if (code < 0) code = cli_api_call(&api, "GET", "/v1/metrics", NULL, NULL, &here, NULL); /* who answers? */
+    if (code < 0 && here != NULL) {
+        snprintf(target, sizeof(target), "/v1/brokers/%" PRId64 "/loggers", cli_json_number(here, "broker", 0));
+        code = json_object_size(changes) > 0 ? cli_api_call(&api, "PATCH", target, changes, "ottla diagnostics loggers", &body, &text) : cli_api_call(&api, "GET", target, NULL, NULL, &body, &text);
+    }
+    json_decref(changes);
+    json_decref(here);
+    if (code >= 0 || body == NULL) return code >= 0 ? code : CLI_DONE; /* --curl */
+    code = print_loggers(args, body, text);
+    json_decref(body);
+    return code;
+}

@@ -9,5 +9,6 @@ int cli_diagnostics_bundle_run(const struct cli_args *args);
 int cli_diagnostics_slow_run(const struct cli_args *args);
 int cli_diagnostics_memory_run(const struct cli_args *args);
 int cli_diagnostics_threads_run(const struct cli_args *args);
+int cli_diagnostics_loggers_run(const struct cli_args *args);
 
 #endif

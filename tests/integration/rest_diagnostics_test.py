@@ -159,3 +159,14 @@ def test_series_fill_and_outlive_a_restart(own_broker, name):
     assert (broker.data / "metrics.history").exists()
     broker.start()
     assert Rest(broker).get("/v1/metrics/series", topic=name, names="records_in_per_second", window="5m")["series"][0]["values"].count(before) == 1
+
+
+def test_log_levels_change_on_the_command_line(own_broker):
+    broker = own_broker()
+    levels = {line.split()[0]: line.split()[1] for line in ottla(broker, "diagnostics", "loggers").lines[1:]}
+    assert levels["net"] == "info"
+    levels = ottla(broker, "diagnostics", "loggers", "net=debug", "rest=warn", "-o", "json").json["loggers"]
+    assert levels["net"] == "debug" and levels["rest"] == "warn" and levels["kafka"] == "info"
+    assert ottla(broker, "diagnostics", "loggers", "net=", "-o", "json").json["loggers"]["net"] == "info"
+    assert "try: debug" in ottla(broker, "diagnostics", "loggers", "net=debgu", status=2).err
+    assert ottla(broker, "diagnostics", "loggers", "nothing=debug", status=1).err.startswith("error: ")
