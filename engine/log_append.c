@@ -167,7 +167,7 @@ static enum ot_err write_batches(struct eng_log *log, const struct eng_log_confi
     *whole_out = 0;
     for (uint32_t i = 0; i < count; i++) bytes += batches[i].bytes;
     const bool mapped = seg->map != NULL && seg->bytes + bytes <= seg->map_bytes && wants_map(log, config, batches, count);
-    if (mapped && write_mapped(seg, batches, count, &written) == OT_OK) {      /* no descriptor is needed */
+    if (mapped && write_mapped(log, seg, batches, count, &written) == OT_OK) {      /* no descriptor is needed */
         *whole_out = count;
         return OT_OK;
     }
