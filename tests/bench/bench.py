@@ -185,6 +185,27 @@ def produce_and_fetch(side):
     return out
 
 
+def append_io(side):
+    """One record at a time by each log.append.io: what `auto`, the default, was chosen by."""
+    out = {}
+    for mode in ("pwritev", "mmap", "auto") if isinstance(side, Ottla) else ():
+        with tempfile.TemporaryDirectory(dir=side.server.data.parent) as directory:
+            other = type(side)(Path(directory))
+            other.server.settings["log_append_io"] = mode
+            other.start()
+            try:
+                with other.server.connect(timeout_s=60) as c:
+                    for name in REQUESTS:
+                        Admin(c).create(topic_of(name), partitions=4)
+                for name, (gigabytes, records, record_bytes, in_flight, codec) in REQUESTS.items():
+                    load(other, "produce", topic_of(name), gigabytes / 10, records, record_bytes, 1, in_flight, codec)
+                    cpu, done = load(other, "produce", topic_of(name), gigabytes, records, record_bytes, 1, in_flight, codec)
+                    out[f"log.append.io={mode}, {name}"] = (cpu * 1e6 / done["requests"], "CPU us")
+            finally:
+                other.server.kill()
+    return out
+
+
 def clients(side):
     """What applications send: librdkafka, and Kafka's own performance tools, with their usual batching."""
     out = {}
@@ -381,7 +402,7 @@ def one_round(make, root, only):
             ("synced offset commits", [start_empty, lambda s: commits(s, ", synced")]), ("offsets of groups", [start_empty, restart_groups]), ("latency", [start_empty, latency]), ("librdkafka|clients|perf-test", [start_empty, clients]),
             ("start|resident, empty|idle CPU, empty", [start_empty, lambda s: idle(s, "empty")]),
             (f"{MANY}", [start_empty, create_many, lambda s: idle(s, f"{MANY} partitions"), restart_many]),
-            ("compact", [start_empty, compaction]), ("transactions", [start_empty, transactions]),
+            ("append.io", [start_empty, append_io]), ("compact", [start_empty, compaction]), ("transactions", [start_empty, transactions]),
             ("produce|fetch", [start_empty, produce_and_fetch])]
     for words, steps in runs:
         if only and not re.search(only, words) and not re.search(words, only):
