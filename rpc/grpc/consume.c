@@ -47,7 +47,8 @@ static void put_position(struct ot_writer *writer, uint32_t number, const struct
     rpcg_put_message(writer, number, rpcg_put_consume_position, &row);
 }
 
-static bool is_placed(const struct consume_part *part) { return part->stage == CONSUME_ACTIVE || part->stage == CONSUME_REVOKING; }
+/* A partition without commits that is led elsewhere is told without a place: there the client finds out where it begins. */
+static bool is_placed(const struct consume_part *part) { return part->stage == CONSUME_ACTIVE || part->stage == CONSUME_REVOKING || part->elsewhere; }
 
 static void put_assignment(struct ot_writer *writer, const void *arg)
 {
@@ -106,7 +107,6 @@ static struct consume_part *part_of(struct rpcg_consume *own, uint32_t at)
 
 static void row_failed(struct rpcg_consume *own, struct consume_part *part, enum ot_err error, int32_t leader_id)
 {
-    struct rpc_grpc_server *server = own->call->server;
     if (error == OT_ERR_OFFSET_OUT_OF_RANGE) {
         part->stage = CONSUME_START;       /* retention has passed it by, or the log was cut: from where the member wants to begin */
         part->assignment_id = ++own->assignment_ids;       /* acknowledgements of what was before are not of this */
@@ -114,11 +114,7 @@ static void row_failed(struct rpcg_consume *own, struct consume_part *part, enum
     }
     part->again_us = ot_clock_boot_us() + ROW_AGAIN_US;
     if (error == OT_ERR_NOT_LEADER_OR_FOLLOWER) {
-        const struct rpcg_error words = rpcg_error_of(server, error, NULL, name_of(part), part->partition, leader_id, -1);
-        const bool elsewhere = words.leader_address[0] != '\0';
-        if (elsewhere != part->elsewhere || (elsewhere && strncmp(part->leader_address, words.leader_address, sizeof part->leader_address - 1) != 0)) own->tell_assignment = true;
-        part->elsewhere = elsewhere;
-        (void)snprintf(part->leader_address, sizeof part->leader_address, "%.*s", (int)sizeof part->leader_address - 1, words.leader_address);
+        rpcg_consume_elsewhere(own, part, leader_id);
     } else if (!ot_err_retriable(error) && error != OT_ERR_UNKNOWN_TOPIC_ID) {
         fail_part(own, error, NULL, name_of(part), part->partition);
     }
@@ -281,6 +277,7 @@ static void acknowledge(struct rpcg_consume *own, const struct rpcg_consume_posi
         return;
     }
     if (part->elsewhere) part->next = OT_MAX(part->next, position->next_offset);
+    if (part->elsewhere && part->stage != CONSUME_REVOKING) part->stage = CONSUME_ACTIVE;
     if (position->next_offset > part->next) {
         fail_part(own, OT_ERR_INVALID_REQUEST, "an acknowledgement is beyond what was given", position->topic, position->partition);
         return;

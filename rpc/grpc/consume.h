@@ -7,7 +7,7 @@
  * A partition on its way:
  *
  *   NEW ──offset asked──► LOOKUP ──committed──► ACTIVE ──(taken away)──► REVOKING ──all acknowledged, or time is up; acknowledged is committed──► gone
- *                            └──nothing──► START ──ListOffsets──┘   (before ACTIVE: gone at once)
+ *                            └──nothing──► START ──ListOffsets──┘   (before ACTIVE: gone at once; led elsewhere: ACTIVE with the first acknowledgement)
  *
  * The group hears that a partition is given up (it is missing in the next heartbeat) only when it is gone here, so nobody else reads it before what was acknowledged is committed. A
  * member that the group does not know, or has fenced, loses all at once and joins anew.
@@ -111,6 +111,7 @@ int64_t rpcg_consume_member_due_us(const struct rpcg_consume *own, int64_t now_u
 
 /* ---- consume_offsets.c */
 void rpcg_consume_offsets_step(struct rpcg_consume *own, int64_t now_us);
+void rpcg_consume_elsewhere(struct rpcg_consume *own, struct consume_part *part, int32_t leader_id);   /* not led here; leader_id -1: not known */
 bool rpcg_consume_uncommitted(const struct rpcg_consume *own);         /* something is acknowledged and not committed */
 
 #endif

@@ -3,6 +3,9 @@
 
 #include "base/util.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static struct ot_str name_of(const struct consume_part *part) { return (struct ot_str){ part->topic->name, part->topic->bytes, false }; }
 
 static bool passing(enum ot_err error)
@@ -38,7 +41,17 @@ static void begin_at(struct rpcg_consume *own, struct consume_part *part, int64_
     part->next = part->acked = offset;
     part->committed = part->told = committed;
     part->again_us = 0;
+    part->elsewhere = false;
     own->tell_assignment = own->fetch_stale = true;
+}
+
+void rpcg_consume_elsewhere(struct rpcg_consume *own, struct consume_part *part, int32_t leader_id)
+{
+    const struct rpcg_error words = rpcg_error_of(own->call->server, OT_ERR_NOT_LEADER_OR_FOLLOWER, NULL, name_of(part), part->partition, leader_id, -1);
+    const bool elsewhere = words.leader_address[0] != '\0', same = strncmp(part->leader_address, words.leader_address, sizeof part->leader_address - 1) == 0;
+    if (elsewhere != part->elsewhere || (elsewhere && !same)) own->tell_assignment = true;
+    part->elsewhere = elsewhere;
+    (void)snprintf(part->leader_address, sizeof part->leader_address, "%.*s", (int)sizeof part->leader_address - 1, words.leader_address);
 }
 
 /* ---- what is committed */
@@ -116,6 +129,7 @@ static void starts_done(struct broker_call *broker_call)
         } else {
             part->stage = CONSUME_START;
             part->again_us = now_us + CONSUME_AGAIN_US;
+            if (found->error == OT_ERR_NOT_LEADER_OR_FOLLOWER) rpcg_consume_elsewhere(own, part, -1);
         }
     }
     rpcg_consume_step(own);
