@@ -26,6 +26,7 @@
     X(request_bytes_total,                       COUNTER,   BYTES,   "api",                  "bytes of requests read") \
     X(requests_refused_total,                    COUNTER,   NONE,    "api,version,software_name,software_version", "requests of an API or version that is not served, by client") \
     X(client_metrics_pushes_total,               COUNTER,   NONE,    "software_name,software_version", "pushes of metrics that clients made about themselves") \
+    X(client_metrics_value,                      GAUGE,     NONE,    "software_name,software_version,metric", "what clients pushed about themselves: sums of all of them, gauges as last told by any") \
     X(client_metrics_bytes_total,                COUNTER,   BYTES,   "software_name,software_version", "bytes of such pushes, as sent") \
     X(purgatory_requests,                        GAUGE,     NONE,    "kind",                 "requests that wait for data, replicas or members") \
     X(io_thread_busy_ratio,                      GAUGE,     RATIO,   "",                     "share of time that I/O threads worked since the last look") \

@@ -7,12 +7,15 @@ void broker_telemetry_init(struct broker_telemetry *telemetry, struct ot_metrics
     memset(telemetry, 0, sizeof *telemetry);
     pthread_mutex_init(&telemetry->mutex, NULL);
     broker_client_metrics_init(&telemetry->subscriptions);
+    ot_map_init(&telemetry->series);
     telemetry->metrics = metrics;
 }
 
 void broker_telemetry_free(struct broker_telemetry *telemetry)
 {
     broker_client_metrics_free(&telemetry->subscriptions);
+    for (uint32_t i = 0; i < telemetry->series.count; i++) ot_series_release(telemetry->metrics, telemetry->series.entries[i].value);
+    ot_map_free(&telemetry->series);
     pthread_mutex_destroy(&telemetry->mutex);
 }
 

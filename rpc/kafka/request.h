@@ -75,6 +75,7 @@ struct rpc_request {
         struct broker_admin admin;
         struct broker_producer_id producer_id;
         struct broker_replica_dirs replica_dirs;
+        struct broker_telemetry_store telemetry;
         struct broker_txn txn;
         struct broker_txn_list txn_list;
         struct broker_markers markers;

@@ -1,6 +1,9 @@
 """Configuration changes, directories, partitions, producers, elections, reassignments, quorum, features, telemetry, quotas and
 credentials of one broker: the answers are those of Kafka 4.4 with one node and no authorizer (run with OTTLA_TEST_BOOTSTRAP
 against one). Where ours differ on purpose the test says so and runs against ours alone."""
+import gzip
+import struct
+
 import pytest
 
 import harness
@@ -470,12 +473,65 @@ def test_telemetry_is_bounded(ask, subscribe):
     told = ask("GetTelemetrySubscriptions", 0, {"clientInstanceId": bytes(range(16))})
     assert told["requestedMetrics"] == ["*"] and told["pushIntervalMs"] == 3600000
 
-    def push(kind=0, size=1, last=False):
+    def push(kind=0, size=0, last=False):
         return error(ask("PushTelemetry", 0, {"clientInstanceId": told["clientInstanceId"], "subscriptionId": told["subscriptionId"],
                                               "terminating": last, "compressionType": kind, "metrics": bytes(size)}))
     assert push(size=(1 << 20) + 1) == "TELEMETRY_TOO_LARGE"
     assert push(kind=5) == "UNSUPPORTED_COMPRESSION_TYPE"
     assert [push(), push(), push(last=True), push(last=True)] == ["NONE", "THROTTLING_QUOTA_EXCEEDED", "NONE", "INVALID_REQUEST"]
+
+
+def otlp(**metrics):
+    """MetricsData with a delta sum for each whole number and a gauge for each other one."""
+    def field(number, data):
+        return bytes([number << 3 | 2]) + varint(len(data)) + data
+
+    def varint(n):
+        return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
+
+    def metric(name, value):
+        if isinstance(value, int):
+            return field(1, name.encode()) + field(7, field(1, b"\x31" + struct.pack("<q", value)) + b"\x10\x01\x18\x01")
+        return field(1, name.encode()) + field(5, field(1, b"\x21" + struct.pack("<d", value)))
+    return field(1, field(2, b"".join(field(2, metric(name.replace("_", "."), value)) for name, value in metrics.items())))
+
+
+@ours_only
+def test_what_clients_push_is_kept_by_their_software(broker, subscribe):
+    assert subscribe("often", metrics="*", interval_ms="100") == "NONE"
+
+    def push(client, data, kind=0, software="pusher"):
+        with broker.connect() as c:
+            c.ask("ApiVersions", 3, {"clientSoftwareName": software, "clientSoftwareVersion": "1.0"})
+            number = c.ask("GetTelemetrySubscriptions", 0, {"clientInstanceId": client})["subscriptionId"]
+            return error(c.ask("PushTelemetry", 0, {"clientInstanceId": client, "subscriptionId": number, "terminating": False, "compressionType": kind, "metrics": data}))
+
+    def told(name, software="pusher"):
+        text = harness.http(broker.rest + "/metrics")[2].decode()
+        lines = [line for line in text.splitlines() if line.startswith("ottla_client_metrics_value{") and f'"{software}"' in line and f'metric="{name}"' in line]
+        return [float(line.rsplit(" ", 1)[1]) for line in lines]
+    one, two, three = (bytes([n] * 16) for n in (1, 2, 3))
+    assert push(one, otlp(records_sent=5, latency_max=1.5)) == "NONE"
+    assert push(two, gzip.compress(otlp(records_sent=7, latency_max=0.5)), kind=1) == "NONE"
+    assert push(three, otlp(records_sent=100), software="another") == "NONE"
+    assert told("records.sent") == [12] and told("latency.max") == [0.5] and told("records.sent", "another") == [100]
+    assert push(bytes([4] * 16), b"\0nonsense") == "INVALID_RECORD"
+    assert push(bytes([5] * 16), b"nonsense", kind=4) == "INVALID_RECORD"
+    assert push(bytes([6] * 16), gzip.compress(bytes(6 << 20)), kind=1) == "INVALID_RECORD"       # more than is looked at
+
+
+@ours_only
+def test_librdkafka_pushes_what_it_is_asked_for(broker, subscribe, topic):
+    from confluent_kafka import Producer
+    assert subscribe("librdkafka", metrics="org.apache.kafka.producer.", interval_ms="200", match="client_software_name=.*librdkafka|confluent.*") == "NONE"
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+
+    def told():
+        producer.produce(topic, b"x")
+        producer.flush(10)
+        text = harness.http(broker.rest + "/metrics")[2].decode()
+        return [line for line in text.splitlines() if line.startswith("ottla_client_metrics_value{") and 'metric="org.apache.kafka.producer.' in line]
+    harness.until(told, 30, "metrics of librdkafka", step_s=0.1)
 
 
 # ---- quotas and credentials: none

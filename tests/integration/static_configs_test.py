@@ -173,7 +173,7 @@ def test_telemetry_max_bytes(ask):
 
     def push(size):
         return error(ask("PushTelemetry", 0, {"clientInstanceId": bytes(range(16)), "subscriptionId": told["subscriptionId"], "terminating": False, "compressionType": 0,
-                                              "metrics": bytes(size)}))
+                                              "metrics": b"\x7a" + bytes([size - 2]) + bytes(size - 2)}))
     assert [push(101), push(100)] == ["TELEMETRY_TOO_LARGE", "NONE"]
 
 

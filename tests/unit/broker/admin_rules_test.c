@@ -5,6 +5,7 @@
 #include "broker/client_quotas.h"
 #include "broker/features.h"
 #include "broker/loggers.h"
+#include "broker/otlp.h"
 #include "broker/telemetry.h"
 
 static char text[BROKER_TEXT_MAX];
@@ -178,6 +179,48 @@ static void subscriptions_to_client_metrics_are_checked_as_kafka_does(void **sta
     }
 }
 
+struct seen { struct broker_otlp_number numbers[8]; uint32_t count; };
+static void see(void *arg, const struct broker_otlp_number *number)
+{
+    struct seen *seen = arg;
+    assert_true(seen->count < OT_ARRAY_COUNT(seen->numbers));
+    seen->numbers[seen->count++] = *number;
+}
+
+/* One resource, one scope: a gauge of 1.5, a sum of 2 and 40 that is a delta, a histogram; with a schema URL behind. */
+static const uint8_t otlp[] = { 0x0a, 69, 0x12, 65,
+    0x12, 18, 0x0a, 1, 'g', 0x2a, 13, 0x0a, 11, 0x21, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f, 0x40, 0,
+    0x12, 31, 0x0a, 1, 's', 0x3a, 26, 0x0a, 9, 0x31, 2, 0, 0, 0, 0, 0, 0, 0, 0x0a, 9, 0x31, 40, 0, 0, 0, 0, 0, 0, 0, 0x10, 1, 0x18, 1,
+    0x12, 7, 0x0a, 1, 'h', 0x4a, 2, 0x10, 2,
+    0x1a, 1, 'u', 0x1a, 0 };
+
+static void numbers_of_opentelemetry_are_read_and_damage_is_told(void **state)
+{
+    struct seen seen = { .count = 0 };
+    (void)state;
+    assert_true(broker_otlp_each(otlp, sizeof otlp, see, &seen));
+    assert_int_equal(seen.count, 2);
+    assert_true(ot_str_equal(seen.numbers[0].name, ot_str_of("g")) && !seen.numbers[0].sum && seen.numbers[0].value == 1.5);
+    assert_true(ot_str_equal(seen.numbers[1].name, ot_str_of("s")) && seen.numbers[1].sum && seen.numbers[1].delta && seen.numbers[1].value == 42);
+    assert_true(broker_otlp_each(otlp, 0, see, &seen));
+    for (size_t bytes = 1; bytes < sizeof otlp; bytes++) {     /* a copy of exactly that length, so that reading past it is seen */
+        uint8_t *copy = malloc(bytes);
+        memcpy(copy, otlp, bytes);
+        seen.count = 0;
+        assert_false(broker_otlp_each(copy, bytes, see, &seen));
+        free(copy);
+    }
+    for (size_t at = 0; at < sizeof otlp; at++) {              /* any byte may be any other: no crash, and nothing that is not finite */
+        uint8_t copy[sizeof otlp];
+        for (int value = 0; value < 256; value++) {
+            memcpy(copy, otlp, sizeof otlp);
+            copy[at] = (uint8_t)value;
+            seen.count = 0;
+            (void)broker_otlp_each(copy, sizeof copy, see, &seen);
+        }
+    }
+}
+
 static void pushes_are_bounded_and_counted_by_software(void **state)
 {
     static struct broker_telemetry telemetry;
@@ -213,6 +256,6 @@ static void pushes_are_bounded_and_counted_by_software(void **state)
 }
 
 TEST_MAIN(cmocka_unit_test(levels_change_within_their_range_and_go_down_only_when_asked_to),
-    cmocka_unit_test(metadata_version_goes_down_only_where_no_format_changed), cmocka_unit_test(subscriptions_to_client_metrics_are_checked_as_kafka_does), cmocka_unit_test(quota_filters_make_sense_or_are_refused),
+    cmocka_unit_test(metadata_version_goes_down_only_where_no_format_changed), cmocka_unit_test(subscriptions_to_client_metrics_are_checked_as_kafka_does), cmocka_unit_test(numbers_of_opentelemetry_are_read_and_damage_is_told), cmocka_unit_test(quota_filters_make_sense_or_are_refused),
     cmocka_unit_test(a_quota_that_would_have_to_be_kept_is_refused), cmocka_unit_test(loggers_take_the_levels_of_kafka),
     cmocka_unit_test(loggers_follow_the_configuration_only_when_it_changed), cmocka_unit_test(pushes_are_bounded_and_counted_by_software))

@@ -550,6 +550,13 @@ enum ot_err broker_replica_dir_check(struct broker *broker, struct ot_str path, 
     return find_error(topic, NULL, partition);
 }
 
+void broker_telemetry_store(struct broker *broker, struct broker_telemetry_store *ask)
+{
+    ask->broker = broker;
+    ask->error = OT_OK;
+    answer(&ask->call);
+}
+
 struct broker_telemetry *broker_telemetry(struct broker *broker) { (void)broker; return &fake.telemetry; }
 
 /* ---- shard.h: two internal topics that are always there, of 5 partitions */
