@@ -327,6 +327,31 @@ static void regular_expressions_follow_the_topics(void **state)
     desk_close(d);
 }
 
+static void regular_expressions_are_looked_up_anew_at_the_interval(void **state)
+{
+    (void)state;
+    struct desk *d = desk_open();
+    struct bot bot;
+    desk_topic(d, 0, "eu-orders", 2);
+    desk_topic(d, 1, "bills", 3);
+    bot_make(&bot, "a", NULL);
+    bot.regex = ".*-orders";
+    bots_settle(d, &bot, 1);
+    assert_int_equal(bot.has_count, 2);
+    (void)snprintf(d->names[1], sizeof(d->names[1]), "us-orders");      /* no topic came, and yet there is one */
+    d->list[1].name = ot_str_of(d->names[1]);
+    d->topics.version++;
+    for (int i = 0; i < 58; i++) {
+        desk_pass(d, 10000);
+        bots_settle(d, &bot, 1);
+        assert_int_equal(bot.has_count, 2);
+    }
+    desk_pass(d, 20000);                                       /* ten minutes, the interval */
+    bots_settle(d, &bot, 1);
+    assert_int_equal(bot.has_count, 5);
+    desk_close(d);
+}
+
 static void the_assignor_of_most_members_is_taken(void **state)
 {
     (void)state;
@@ -439,6 +464,6 @@ TEST_MAIN(cmocka_unit_test(one_member_gets_all_and_a_second_takes_its_half), cmo
     cmocka_unit_test(what_makes_no_sense_is_refused), cmocka_unit_test(members_that_are_silent_or_do_not_give_up_are_put_out),
     cmocka_unit_test(a_static_member_comes_back_to_what_it_had), cmocka_unit_test(topics_come_grow_and_go),
     cmocka_unit_test(the_hash_of_the_topics_is_kafkas),
-    cmocka_unit_test(a_subscription_shrinks_at_once_though_the_next_target_must_wait), cmocka_unit_test(regular_expressions_follow_the_topics),
+    cmocka_unit_test(a_subscription_shrinks_at_once_though_the_next_target_must_wait), cmocka_unit_test(regular_expressions_follow_the_topics), cmocka_unit_test(regular_expressions_are_looked_up_anew_at_the_interval),
     cmocka_unit_test(the_assignor_of_most_members_is_taken), cmocka_unit_test(commits_pass_from_the_epoch_a_partition_was_given_in),
     cmocka_unit_test(a_change_too_large_for_a_batch_is_refused_whole), cmocka_unit_test(full_memory_refuses_and_changes_nothing))
