@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARENA_BYTES = 64 << 20 };
+enum { ARENA_BYTES = 64 << 20, COUNT_ANEW = 30 };
 
 struct broker_groups_look {
     struct broker *broker;
@@ -17,6 +17,8 @@ struct broker_groups_look {
     struct broker_lag lag;
     struct ot_arena arena;                     /* of the surveys */
     uint32_t left;                             /* offsets that it may still take in */
+    uint64_t number;                           /* of looks */
+    const struct broker_group_lags *last;      /* the look before, held */
     struct broker_group_lags *made;
     bool busy;
 };
@@ -65,6 +67,8 @@ static void end(struct broker_groups_look *look)
         free(look->made);
     }
     look->made = NULL;
+    broker_group_lags_give(broker, look->last);
+    look->last = NULL;
     ot_arena_free(&look->arena);
     look->busy = false;
     atomic_fetch_sub(&broker->core.work_open, 1);
@@ -76,6 +80,7 @@ static void counted(struct broker_call *call)
     struct broker_group_lags *made = look->made;
     made->at_ms = ot_exec_wall_ms(look->broker->core.background_exec);
     look->made = NULL;
+    for (uint32_t i = 0; i < look->lag.part_count; i++) look->lag.parts[i].before = NULL;      /* it is about to go */
     publish(&look->broker->groups, made);
     end(look);
 }
@@ -85,8 +90,29 @@ static const struct group_survey *answered(const struct broker_group_call *item)
     return broker_group_error(item) == OT_OK ? item->ask.response : NULL;      /* a shard that is elsewhere or loading tells nothing */
 }
 
+/* Groups come in the same order as long as none comes or goes, and their offsets always do: so the part of the last look is where the one before it was, or a little further. */
+static const struct broker_lag_part *before(const struct broker_group_lags *last, struct ot_str group, const struct broker_lag_part *part, uint32_t *at_group, uint32_t *at)
+{
+    enum { FURTHER = 8 };
+    if (last == NULL) return NULL;
+    for (uint32_t i = 0; i < FURTHER && *at_group + i < last->group_count; i++) {
+        const struct broker_group_lags_group *seen = &last->groups[*at_group + i];
+        if (!ot_str_equal(seen->id, group)) continue;
+        if (i > 0 || *at < seen->first) *at = seen->first;
+        *at_group += i;
+        for (uint32_t k = *at; k < seen->first + seen->count && k < *at + FURTHER; k++) {
+            if (last->parts[k].partition != part->partition || !ot_str_equal(last->parts[k].topic, part->topic)) continue;
+            *at = k + 1;
+            return &last->parts[k];
+        }
+        return NULL;
+    }
+    return NULL;
+}
+
 static bool gather(struct broker_groups_look *look)
 {
+    uint32_t at_group = 0, at = 0;
     struct broker_group_lags *made = look->made;
     uint32_t groups = 0, rows = 0;
     for (uint32_t i = 0; i < look->calls.count; i++) {
@@ -109,7 +135,10 @@ static bool gather(struct broker_groups_look *look)
                 const struct group_survey_row *row = &survey->rows[from->first + r];
                 if (r == 0 || row->topic.data != row[-1].topic.data) topic = ot_arena_str(&made->arena, row->topic);
                 if (topic == NULL) return false;
-                parts[made->part_count++] = (struct broker_lag_part){ .topic = ot_str_of(topic), .partition = row->partition, .offset = row->offset };
+                struct broker_lag_part *part = &parts[made->part_count++];
+                *part = (struct broker_lag_part){ .topic = ot_str_of(topic), .partition = row->partition, .offset = row->offset };
+                part->before = before(look->last, from->id, part, &at_group, &at);
+                part->before_ms = look->last == NULL ? 0 : look->last->at_ms;
             }
         }
         made->cut |= survey != NULL && survey->cut;
@@ -123,6 +152,7 @@ static void surveyed(struct broker_call *call)
 {
     struct broker_groups_look *look = OT_CONTAINER(call, struct broker_groups_look, calls.call);
     struct broker *broker = look->broker;
+    if (look->number++ % COUNT_ANEW != 0) look->last = broker_group_lags_take(broker);      /* now and then anew: compaction takes records and leaves the ends */
     look->made = calloc(1, sizeof *look->made);
     if (look->made != NULL) {
         look->made->refs = 1;

@@ -145,6 +145,25 @@ static void look(struct walk *walk, struct broker_lag_part *part)
     part->committed = result(walk, walk->stable_records, walk->stable_first_ms, walk->stable, wall_ms);
 }
 
+static struct broker_lag_count aged(struct broker_lag_count count, int64_t ms)
+{
+    if (count.ms >= 0 && count.records > 0) count.ms = OT_MAX(count.ms + ms, 0);
+    return count;
+}
+
+/* True: the last answer is still the right one. */
+static bool unchanged(const struct walk *walk, struct broker_lag_part *part)
+{
+    const struct broker_lag_part *before = part->before;
+    if (before == NULL || before->error != OT_OK || before->offset != part->offset || before->high_watermark != part->high_watermark
+        || before->last_stable_offset != part->last_stable_offset || before->log_start_offset != part->log_start_offset || !before->all.exact || !before->committed.exact)
+        return false;
+    const int64_t passed_ms = ot_exec_wall_ms(walk->core->background_exec) - part->before_ms;
+    part->all = aged(before->all, passed_ms);
+    part->committed = aged(before->committed, passed_ms);
+    return true;
+}
+
 static enum ot_err enter(struct broker *broker, const struct broker_lag_part *part, struct broker_partition **out)
 {
     struct broker_partition *owner = *out = broker_partition_find(broker, part->topic, part->partition);
@@ -168,7 +187,7 @@ static void one(struct broker *broker, struct walk *walk, struct broker_lag_part
         part->last_stable_offset = walk->stable = atomic_load(&owner->last_stable_offset);     /* before the high watermark, so never above it */
         part->high_watermark = walk->end = OT_MAX(atomic_load(&owner->high_watermark), walk->stable);
         part->log_start_offset = OT_MIN(eng_log_start_offset(walk->log), walk->end);
-        if (part->offset >= 0) look(walk, part);
+        if (part->offset >= 0 && !unchanged(walk, part)) look(walk, part);
         pthread_mutex_lock(&owner->mutex);
         owner->keeper_users--;
         broker_partition_settle_end(owner);

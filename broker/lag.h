@@ -16,6 +16,8 @@ struct broker_lag_count {
 struct broker_lag_part {
     struct ot_str topic; int32_t partition;
     int64_t offset;                            /* the next to be read; -1: none, then only the ends are answered */
+    const struct broker_lag_part *before;      /* the same part as answered at before_ms (wall): nothing is counted again where nothing changed. NULL: none */
+    int64_t before_ms;
     /* answered */
     enum ot_err error;
     int64_t log_start_offset, high_watermark, last_stable_offset;      /* -1 unknown */
