@@ -133,6 +133,7 @@ static void go(struct offsets_own *own)
     }
     own->txn = (struct broker_txn){ .call = { .home = &own->call->server->exec, .done = added },
         .request = coord_txn_request_default(COORD_TXN_ADD, own->commit.transactional_id) };
+    own->txn.anywhere = true;
     own->txn.request.producer_id = own->commit.producer_id;
     own->txn.request.producer_epoch = own->commit.producer_epoch;
     own->txn.request.version = 2;

@@ -21,10 +21,18 @@ static void put_answer(struct ot_writer *writer, const void *arg)
     rpcg_put_int(writer, 2, made->epoch);
 }
 
-static void answer(struct rpcg_call *call, enum ot_err error, int64_t id, int32_t epoch)
+static void fail(struct rpcg_call *call, enum ot_err error, struct ot_str transactional_id)
+{
+    struct rpc_grpc_server *server = call->server;
+    const int32_t leader = error == OT_ERR_NOT_COORDINATOR ? broker_shard_leader(server->broker, BROKER_SHARD_TRANSACTIONS, transactional_id) : -1;
+    const struct rpcg_error words = rpcg_error_of(server, error, NULL, (struct ot_str){ .null = true }, -1, leader, -1);
+    rpcg_fail(call, &words);
+}
+
+static void answer(struct rpcg_call *call, enum ot_err error, struct ot_str transactional_id, int64_t id, int32_t epoch)
 {
     const struct producer producer = { id, epoch };
-    if (error != OT_OK) rpcg_fail_text(call, error, NULL);
+    if (error != OT_OK) fail(call, error, transactional_id);
     else rpcg_reply(call, rpcg_message(put_answer, &producer));
     rpcg_release(call);
 }
@@ -32,7 +40,7 @@ static void answer(struct rpcg_call *call, enum ot_err error, int64_t id, int32_
 static void made(struct broker_call *broker_call)
 {
     const struct init_own *own = OT_CONTAINER(broker_call, struct init_own, ask.call);
-    answer(own->call, own->ask.error, own->ask.producer_id, own->ask.producer_epoch);
+    answer(own->call, own->ask.error, ot_str_of(""), own->ask.producer_id, own->ask.producer_epoch);
 }
 
 static void txn_done(struct broker_call *broker_call)
@@ -40,7 +48,7 @@ static void txn_done(struct broker_call *broker_call)
     const struct init_own *own = OT_CONTAINER(broker_call, struct init_own, txn.call);
     const struct coord_txn_request *request = &own->txn.request;
     const bool same = request->ask == COORD_TXN_END && request->producer_id_out < 0;       /* the old protocol: it goes on as it is */
-    answer(own->call, request->error, same ? request->producer_id : request->producer_id_out, same ? request->producer_epoch : request->producer_epoch_out);
+    answer(own->call, request->error, request->id, same ? request->producer_id : request->producer_id_out, same ? request->producer_epoch : request->producer_epoch_out);
 }
 
 static struct coord_txn_request *txn_init(struct init_own *own, enum coord_txn_ask ask, struct ot_str id)

@@ -6,7 +6,7 @@ import harness
 import pytest
 from admin import Admin
 from cluster import Cluster
-from grpc_stubs import address, channel, grpc, pb, pb_grpc, refused, values
+from grpc_stubs import address, channel, grpc, info, kept_open, pb, pb_grpc, refused, values
 from harness import until
 
 
@@ -95,7 +95,7 @@ def test_a_member_joins_at_the_coordinator_and_reads_where_partitions_are_led(cl
     home = coordinator(stubs, name)
     other = next(i for i in stubs if i != home)
     join = pb.ConsumeRequest(join=pb.ConsumeJoin(group=name, topics=[name], start=pb.START_EARLIEST))
-    code, details = refused(stubs[other].Consume, iter([join]), timeout=20)
+    code, details = refused(stubs[other].Consume, kept_open(join), timeout=20)
     assert (code, details.reason, details.metadata["leader_address"]) == ("UNAVAILABLE", "NOT_COORDINATOR", address(cluster.nodes[home]))
 
     requests, read, committed = queue.SimpleQueue(), {}, {}
@@ -133,6 +133,36 @@ def test_a_member_joins_at_the_coordinator_and_reads_where_partitions_are_led(cl
     assert stream.code() is grpc.StatusCode.OK
     stored = stubs[home].FetchOffsets(pb.FetchOffsetsRequest(group=name), timeout=20).offsets
     assert {o.partition: o.offset for o in stored} == {p: 10 for p in range(6)}
+
+
+def test_a_transaction_over_several_brokers(cluster, stubs, name):
+    """Partitions and offsets wherever they are led; the producer's coordinator is named by whoever is asked."""
+    create(cluster, name, partitions=3, replication=3)
+    who, by_address = leaders(stubs[1], name), {address(node): i for i, node in cluster.nodes.items()}
+
+    def anywhere(method, request):
+        """Ask somebody, and then whoever is named."""
+        at = 1
+        while True:
+            try:
+                return getattr(stubs[at], method)(request, timeout=20)
+            except grpc.RpcError as error:
+                code, details = info(error)
+                named = details.metadata["leader_address"] if details else ""
+                assert code == "UNAVAILABLE" and details.reason in ("NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE"), (code, details)
+                at = by_address[named] if named else at
+
+    made = anywhere("InitProducer", pb.InitProducerRequest(transactional_id=name))
+    producer = pb.Producer(id=made.producer_id, epoch=made.producer_epoch)
+    for p, leader in who.items():
+        request = pb.ProduceRequest(topic=name, partition=p, transactional_id=name, producer=producer, records=[pb.Record(value=b"x")])
+        until(lambda: tries(lambda: stubs[leader].Produce(request, timeout=20)), 30, "written")
+    anywhere("CommitOffsets", pb.CommitOffsetsRequest(group=name, transactional_id=name, producer=producer, offsets=[pb.GroupOffset(topic=name, offset=5)]))
+    anywhere("EndTransaction", pb.EndTransactionRequest(transactional_id=name, producer=producer, commit=True))
+    for p, leader in who.items():
+        asked = pb.FetchRequest(topic=name, partition=p, isolation_level=pb.ISOLATION_LEVEL_READ_COMMITTED, max_wait_ms=1000)
+        until(lambda: values(stubs[leader].Fetch(asked, timeout=20)) == [b"x"], 30, "committed there")
+    until(lambda: [o.offset for o in anywhere("FetchOffsets", pb.FetchOffsetsRequest(group=name)).offsets] == [5], 30, "the offset too")
 
 
 @pytest.mark.long

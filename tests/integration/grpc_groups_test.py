@@ -7,7 +7,7 @@ import time
 import pytest
 
 from admin import Admin
-from grpc_stubs import channel, grpc, pb, pb_grpc, refused
+from grpc_stubs import channel, grpc, kept_open, pb, pb_grpc, refused
 from harness import http, until
 
 EARLIEST, LATEST = pb.START_EARLIEST, pb.START_LATEST
@@ -309,7 +309,7 @@ def test_a_topic_made_anew_is_another_one(admin, log, member, name):
     ([lambda t: pb.ConsumeRequest(join=pb.ConsumeJoin(group=t, topics=[t]))] * 2, "INVALID_ARGUMENT", "INVALID_REQUEST"),
 ])
 def test_joins_that_cannot_be(log, topic, requests, code, reason):
-    got, details = refused(log.Consume, iter([make(topic) for make in requests]), timeout=20)
+    got, details = refused(log.Consume, kept_open(*[make(topic) for make in requests]) if requests else iter([]), timeout=20)
     assert (got, details.reason) == (code, reason)
 
 

@@ -4,6 +4,7 @@ import importlib
 import shutil
 import sys
 import tempfile
+import threading
 
 import pytest
 
@@ -56,6 +57,12 @@ def refused(call, *arguments, **keywords):
         if hasattr(result, "__iter__"):
             list(result)
     return info(caught.value)
+
+
+def kept_open(*requests):
+    """Requests of a stream whose side does not end with them."""
+    yield from requests
+    threading.Event().wait(20)
 
 
 def values(response):
