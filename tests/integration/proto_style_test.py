@@ -1,5 +1,8 @@
 """The style of our .proto files: what `buf lint` asks for (STANDARD but for the service's suffix), told from the descriptors; and what a change must not break."""
+import os
 import re
+import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -38,6 +41,15 @@ def messages(file):
         if not message.options.map_entry:
             yield message
         todo += message.nested_type
+
+
+def test_buf_says_so_too():
+    """`go install github.com/bufbuild/buf/cmd/buf@v1.50.0`, which takes long; where it is there it has the last word."""
+    buf = shutil.which("buf", path=f"{os.environ['PATH']}:{TOP / 'build' / 'go-bin'}")
+    if not buf:
+        pytest.skip("no buf")
+    done = subprocess.run([buf, "lint"], cwd=PROTO, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100)
+    assert done.returncode == 0, done.stdout.decode()
 
 
 def test_the_package_says_where_the_file_is(file):
