@@ -263,7 +263,7 @@ static void give(struct rpcg_consume *own, int64_t now_us)
 
 static void read_more(struct rpcg_consume *own)
 {
-    if (own->reading || rpcg_consume_closing(own)) return;
+    if (own->reading || own->half_closed || rpcg_consume_closing(own)) return;
     own->reading = true;
     rpcg_read(own->call);
 }

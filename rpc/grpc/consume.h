@@ -84,7 +84,7 @@ struct rpcg_consume {
     bool fetching, fetched, preparing, prepared;       /* fetched: rows wait to be given; prepared: the next one is ready */
     bool tell_assignment, tell_committed;
     /* the end */
-    bool reading, half_closed, draining, superseded, failed, leaving, fetch_stale, fetch_cancelled;
+    bool reading, joined, half_closed, draining, superseded, failed, leaving, fetch_stale, fetch_cancelled;
     int64_t close_us;                      /* when the end began; 0: not yet */
     struct rpcg_error error;
     char error_text[BROKER_TEXT_MAX], error_topic[256];
@@ -94,9 +94,10 @@ struct rpcg_consume {
 
 void rpcg_consume_step(struct rpcg_consume *own);
 void rpcg_consume_fail(struct rpcg_consume *own, enum ot_err error, const char *text);     /* the stream ends with it, once what is under way is over */
+/* Who ends its side before it is in the group hears first whether it could be. */
 static inline bool rpcg_consume_closing(const struct rpcg_consume *own)
 {
-    return own->half_closed || own->draining || own->superseded || own->failed || own->call->cancelled;
+    return (own->half_closed && own->joined) || own->draining || own->superseded || own->failed || own->call->cancelled;
 }
 
 /* ---- consume_member.c */

@@ -179,7 +179,7 @@ static bool target_take(struct rpcg_consume *own, const struct ot_consumer_group
 static void beat_ok(struct rpcg_consume *own, int64_t now_us)
 {
     const struct ot_consumer_group_heartbeat_response *answer = &own->response;
-    if (own->last_sent == 0) own->tell_assignment = true;
+    if (own->last_sent == 0) own->joined = own->tell_assignment = true;
     if (own->epoch != answer->member_epoch) own->tell_assignment = true;
     own->epoch = answer->member_epoch;
     if (own->beat_us != 0) own->beat_us = now_us + OT_MIN((int64_t)answer->heartbeat_interval_ms * 1000, (int64_t)BEAT_US_MAX);

@@ -309,8 +309,14 @@ def test_a_topic_made_anew_is_another_one(admin, log, member, name):
     ([lambda t: pb.ConsumeRequest(join=pb.ConsumeJoin(group=t, topics=[t]))] * 2, "INVALID_ARGUMENT", "INVALID_REQUEST"),
 ])
 def test_joins_that_cannot_be(log, topic, requests, code, reason):
-    got, details = refused(log.Consume, kept_open(*[make(topic) for make in requests]) if requests else iter([]), timeout=20)
-    assert (got, details.reason) == (code, reason)
+    for stream in (iter, lambda list_: kept_open(*list_) if list_ else iter(list_)):  # whether its side ends with them or not
+        got, details = refused(log.Consume, stream([make(topic) for make in requests]), timeout=20)
+        assert (got, details.reason) == (code, reason)
+
+
+def test_who_joins_and_ends_its_side_at_once_is_in_and_out(log, topic):
+    said = list(log.Consume(iter([pb.ConsumeRequest(join=pb.ConsumeJoin(group="g-" + topic, topics=[topic]))]), timeout=20))
+    assert all(m.assignment.member_id for m in said)
 
 
 def test_an_acknowledgement_of_what_was_not_given_ends_the_stream(log, member, topic):
