@@ -12,6 +12,7 @@
 #include "broker/broker.h"
 #include "broker/config_checks.h"
 #include "broker/loggers.h"
+#include "cli/dev_cluster.h"
 #include "cli/grpc_door.h"
 #include "cli/peer_door.h"
 #include "cli/port.h"
@@ -35,6 +36,7 @@ const struct cli_flag cli_server_flags[] = {
     { "config", 0, "FILE", false, "server.properties; default /etc/ottla/server.properties when it is there" },
     { "set", 0, "KEY=VALUE", true, "one configuration value, stronger than file and environment" },
     { "data", 0, "DIR", false, "short for --set log.dirs=DIR; default ./ottla-data" },
+    { "dev", 0, "N", false, "N brokers on this machine as one cluster, for trying: ports in steps of ten, data in ./ottla-dev (or --data)" },
     { "check", 0, NULL, false, "read the configuration, say what is wrong with it, and exit" },
     { "print-config", 0, NULL, false, "print every value with its source, and exit" },
     { 0 },
@@ -412,6 +414,7 @@ int cli_server_run(const struct cli_args *args)
         puts("the configuration is good");
         code = CLI_DONE;
     }
+    if (code < 0 && cli_flag_given(args, "dev")) code = cli_dev_cluster_run(args, broker_config_current(house.config), cli_flag_value(args, "dev"));
     if (code < 0) code = run(&house);
     take_down(&house);
     return code;

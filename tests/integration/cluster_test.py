@@ -1,5 +1,7 @@
 """Three brokers as one cluster: founding, elections, requests through any of them, deaths and comings back. Real processes on loopback."""
 import itertools
+import json
+import socket
 
 import harness
 import pytest
@@ -7,6 +9,11 @@ from admin import Admin
 from cluster import Cluster
 
 UNIQUE = itertools.count()
+
+
+def free(port):
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) != 0
 
 
 @pytest.fixture
@@ -294,3 +301,33 @@ def test_the_command_line_changes_who_votes(make):
     assert tool("remove", "2") == (0, "broker 2 votes no more\n")
     assert tool("add")[0] == 2 and tool("elect")[0] == 2
     cluster.stop()
+
+
+def test_three_brokers_for_trying_are_one_command(run_directory):
+    directory = run_directory / "dev-three"
+    directory.mkdir()
+    base = next(p for p in range(20000 + harness.os.getpid() % 9000, 64000, 40) if all(free(p + i) for i in range(30)))
+    log = open(directory / "out", "w+", encoding="utf-8")
+    process = harness.subprocess.Popen([harness.BINARY, "server", "--dev", "3", "--set", f"listeners=PLAINTEXT://127.0.0.1:{base}", "--set", "num.partitions=2"],
+                                       cwd=directory, stdout=log, stderr=log, stdin=harness.subprocess.DEVNULL)
+    try:
+        def running(count):
+            try:
+                rows = json.loads(harness.http(f"http://127.0.0.1:{base + 13}/v1/brokers", timeout_s=2)[2])["items"]
+            except OSError:
+                return False
+            return sum(row["state"] == "running" for row in rows) == count
+        harness.until(lambda: running(3), 30, lambda: (directory / "out").read_text())
+        victim = int((directory / "out").read_text().split("broker 1  pid ")[1].split()[0])
+        harness.os.kill(victim, harness.signal.SIGKILL)
+        harness.until(lambda: "broker 1 was ended by signal 9" in (directory / "out").read_text() and running(2), 30, "the death seen")
+        process.send_signal(harness.signal.SIGHUP)
+        harness.until(lambda: running(3), 30, "it is back")
+        process.send_signal(harness.signal.SIGTERM)
+        assert process.wait(60) == 0
+        assert not running(1) and (directory / "ottla-dev/3.log").exists()
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(60)
+        log.close()

@@ -1,0 +1,209 @@
+#include "cli/dev_cluster.h"
+
+#include "base/net/address.h"
+#include "cli/server_config.h"
+#include "cli/text.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+enum { BROKERS_MAX = 9, WORDS_MAX = 200, WORD_BYTES = 1200, STEP = 10 };
+#define USUAL_DATA "ottla-dev"
+
+struct one { pid_t pid; char data[1000], log[1100]; uint16_t port; };
+struct dev {
+    const struct cli_args *args;
+    uint32_t count;
+    char exe[4096], host[256], voters[WORD_BYTES];
+    struct one all[BROKERS_MAX];
+};
+struct words { char room[24][WORD_BYTES]; const char *list[WORDS_MAX]; uint32_t own, count; };
+
+static void add(struct words *words, const char *word)
+{
+    if (words->count + 1 < WORDS_MAX) words->list[words->count++] = word;
+}
+
+static void add_set(struct words *words, const char *key, const char *value)
+{
+    char *room = words->room[words->own++];
+    snprintf(room, WORD_BYTES, "%s=%s", key, value);
+    add(words, "--set");
+    add(words, room);
+}
+
+static void add_place(struct words *words, const struct dev *dev, const char *key, const char *scheme, uint32_t port)
+{
+    char text[400];
+    snprintf(text, sizeof(text), "%s%s:%u", scheme, dev->host, port);
+    add_set(words, key, text);
+}
+
+static void fill(const struct dev *dev, uint32_t at, struct words *words)
+{
+    const struct one *one = &dev->all[at];
+    char id[16];
+    *words = (struct words){ .count = 0 };
+    snprintf(id, sizeof(id), "%u", at + 1);
+    add(words, dev->exe);
+    add(words, "server");
+    if (cli_flag_given(dev->args, "config")) {
+        add(words, "--config");
+        add(words, cli_flag_value(dev->args, "config"));
+    }
+    for (uint32_t i = 0; cli_flag_nth(dev->args, "set", i) != NULL; i++) {
+        add(words, "--set");
+        add(words, cli_flag_nth(dev->args, "set", i));
+    }
+    add(words, "--data");                      /* what each has of its own goes last: it is stronger */
+    add(words, one->data);
+    add_set(words, "node.id", id);
+    add_set(words, "coordinator.voters", dev->voters);
+    add_place(words, dev, "listeners", "PLAINTEXT://", one->port);
+    add_place(words, dev, "grpc.listeners", "", one->port + 2u);
+    add_place(words, dev, "rest.listeners", "http://", one->port + 3u);
+}
+
+/* Only what is safe between fork and exec. */
+static void become(const struct one *one, const struct words *words)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    const int log = open(one->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+    if (log < 0 || dup2(log, STDERR_FILENO) < 0 || dup2(log, STDOUT_FILENO) < 0) _exit(CLI_FAILED);
+    (void)setpgid(0, 0);                       /* Ctrl-C is for who looks after them */
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)execv(words->list[0], (char *const *)(uintptr_t)words->list);
+    _exit(CLI_FAILED);
+}
+
+static int start(struct dev *dev, uint32_t at)
+{
+    struct words *words = malloc(sizeof *words);
+    struct one *one = &dev->all[at];
+    if (words == NULL) return cli_fail(CLI_FAILED, NULL, "out of memory");
+    fill(dev, at, words);
+    if (mkdir(one->data, 0750) != 0 && errno != EEXIST) {
+        free(words);
+        return cli_fail(CLI_FAILED, NULL, "%s cannot be made: %s", one->data, strerror(errno));
+    }
+    one->pid = fork();
+    if (one->pid == 0) become(one, words);
+    free(words);
+    return one->pid < 0 ? cli_fail(CLI_FAILED, NULL, "a process could not be started: %s", strerror(errno)) : -1;
+}
+
+static void stop_all(struct dev *dev)
+{
+    for (uint32_t i = 0; i < dev->count; i++) {
+        if (dev->all[i].pid > 0) (void)kill(dev->all[i].pid, SIGTERM);
+    }
+    for (uint32_t i = 0; i < dev->count; i++) {
+        if (dev->all[i].pid > 0) (void)waitpid(dev->all[i].pid, NULL, 0);
+    }
+}
+
+/* Who ended. False: nobody is left. */
+static bool reap(struct dev *dev)
+{
+    bool any = false;
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        for (uint32_t i = 0; i < dev->count; i++) {
+            struct one *one = &dev->all[i];
+            if (one->pid != pid) continue;
+            one->pid = 0;
+            if (WIFSIGNALED(status)) printf("broker %u was ended by signal %d; kill -HUP %d starts it again\n", i + 1, WTERMSIG(status), (int)getpid());
+            else printf("broker %u ended with %d (%s); kill -HUP %d starts it again\n", i + 1, WEXITSTATUS(status), one->log, (int)getpid());
+        }
+    }
+    fflush(stdout);
+    for (uint32_t i = 0; i < dev->count; i++) any |= dev->all[i].pid > 0;
+    return any;
+}
+
+static int restart(struct dev *dev)
+{
+    int code = -1;
+    for (uint32_t i = 0; code < 0 && i < dev->count; i++) {
+        if (dev->all[i].pid == 0) code = start(dev, i);
+    }
+    return code;
+}
+
+static void tell(const struct dev *dev)
+{
+    printf("%u brokers, one cluster. Ctrl-C stops them all; kill one and see what the others do.\n", dev->count);
+    for (uint32_t i = 0; i < dev->count; i++) {
+        const struct one *one = &dev->all[i];
+        printf("  broker %u  pid %-7d kafka %s:%u  rest http://%s:%u  log %s\n", i + 1, (int)one->pid, dev->host, one->port, dev->host, one->port + 3u, one->log);
+    }
+    fflush(stdout);
+}
+
+static int look_after(struct dev *dev, const sigset_t *signals)
+{
+    for (;;) {
+        int number = 0, code = -1;
+        if (sigwait(signals, &number) != 0) continue;
+        if (number == SIGCHLD && !reap(dev)) return cli_fail(CLI_FAILED, NULL, "no broker is left");
+        if (number == SIGHUP) code = restart(dev);
+        if (code >= 0) return code;
+        if (number == SIGINT || number == SIGTERM) return CLI_DONE;
+    }
+}
+
+static int prepare(struct dev *dev, const struct broker_config *config)
+{
+    struct ot_net_address address[CLI_LISTENERS_MAX];
+    char why[300] = "";
+    const char *data = cli_flag_value(dev->args, "data");
+    if (data == NULL) data = USUAL_DATA;
+    if (cli_addresses_parse(config->listeners, address, CLI_LISTENERS_MAX, why, sizeof(why)) < 1) return cli_fail(CLI_USAGE, NULL, "listeners: %s", why);
+    if (address[0].port == 0 || address[0].port + dev->count * STEP > 65535) return cli_fail(CLI_USAGE, NULL, "listeners: --dev counts on from that port: one below %u is needed", 65535 - dev->count * STEP);
+    snprintf(dev->host, sizeof(dev->host), "%s", address[0].host[0] == 0 ? "127.0.0.1" : address[0].host);
+    const ssize_t bytes = readlink("/proc/self/exe", dev->exe, sizeof(dev->exe) - 1);
+    if (bytes <= 0) return cli_fail(CLI_FAILED, NULL, "this program does not find itself");
+    dev->exe[bytes] = 0;
+    if (mkdir(data, 0750) != 0 && errno != EEXIST) return cli_fail(CLI_FAILED, NULL, "%s cannot be made: %s", data, strerror(errno));
+    const uint32_t voters = dev->count < 3 ? 1 : dev->count < 5 ? 3 : 5;
+    for (uint32_t i = 0; i < dev->count; i++) {
+        struct one *one = &dev->all[i];
+        one->port = (uint16_t)(address[0].port + i * STEP);
+        snprintf(one->data, sizeof(one->data), "%s/%u", data, i + 1);
+        snprintf(one->log, sizeof(one->log), "%s.log", one->data);
+        const size_t at = strlen(dev->voters);
+        if (i < voters) snprintf(dev->voters + at, sizeof(dev->voters) - at, "%s%u@%s:%u", i == 0 ? "" : ",", i + 1, dev->host, one->port + 1u);
+    }
+    return -1;
+}
+
+int cli_dev_cluster_run(const struct cli_args *args, const struct broker_config *config, const char *count_text)
+{
+    struct dev dev = { .args = args };
+    sigset_t signals;
+    int64_t count = 0;
+    if (!cli_number(count_text, 1, BROKERS_MAX, &count)) return cli_fail(CLI_USAGE, "ottla server --dev 3", "--dev: `%s` is no number from 1 to %d", count_text, BROKERS_MAX);
+    dev.count = (uint32_t)count;
+    int code = prepare(&dev, config);
+    if (code >= 0) return code;
+    sigemptyset(&signals);
+    const int waited[] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD };
+    for (size_t i = 0; i < OT_ARRAY_COUNT(waited); i++) sigaddset(&signals, waited[i]);
+    (void)sigprocmask(SIG_BLOCK, &signals, NULL);
+    for (uint32_t i = 0; code < 0 && i < dev.count; i++) code = start(&dev, i);
+    if (code < 0) {
+        tell(&dev);
+        code = look_after(&dev, &signals);
+    }
+    stop_all(&dev);
+    return code;
+}
