@@ -282,9 +282,9 @@ void broker_member_leave(struct broker *broker)
         return;
     }
     const int64_t began_us = now_of(broker), end_us = began_us + config_of(broker)->ottla_shutdown_handover_timeout_ms * 1000;
+    pthread_mutex_lock(&member->mutex);
     member->answered_us = began_us;
     ot_exec_post(broker->setup.coord_exec, &member->leave_task);
-    pthread_mutex_lock(&member->mutex);
     while (!member->may_stop && now_of(broker) < end_us && now_of(broker) < member->answered_us + LEAVE_SILENCE_US) {
         broker_wait_a_little(broker, &member->mutex, &member->changed);
     }
