@@ -164,7 +164,8 @@ static int look_after(struct dev *dev, const sigset_t *signals)
 static int prepare(struct dev *dev, const struct broker_config *config)
 {
     struct ot_net_address address[CLI_LISTENERS_MAX];
-    char why[300] = "";
+    char why[300] = "", list[WORD_BYTES] = "";
+    size_t at = 0;
     const char *data = cli_flag_value(dev->args, "data");
     if (data == NULL) data = USUAL_DATA;
     if (cli_addresses_parse(config->listeners, address, CLI_LISTENERS_MAX, why, sizeof(why)) < 1) return cli_fail(CLI_USAGE, NULL, "listeners: %s", why);
@@ -180,9 +181,10 @@ static int prepare(struct dev *dev, const struct broker_config *config)
         one->port = (uint16_t)(address[0].port + i * STEP);
         snprintf(one->data, sizeof(one->data), "%s/%u", data, i + 1);
         snprintf(one->log, sizeof(one->log), "%s.log", one->data);
-        const size_t at = strlen(dev->voters);
-        if (i < voters) snprintf(dev->voters + at, sizeof(dev->voters) - at, "%s%u@%s:%u", i == 0 ? "" : ",", i + 1, dev->host, one->port + 1u);
+        if (i < voters) at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%u@%s:%u", i == 0 ? "" : ",", i + 1, dev->host, one->port + 1u);
+        if (at >= sizeof(list)) return cli_fail(CLI_USAGE, NULL, "listeners: the host is too long");
     }
+    memcpy(dev->voters, list, sizeof(dev->voters));
     return -1;
 }
 
