@@ -180,7 +180,7 @@ static int prepare(struct dev *dev, const struct broker_config *config)
         struct one *one = &dev->all[i];
         one->port = (uint16_t)(address[0].port + i * STEP);
         snprintf(one->data, sizeof(one->data), "%s/%u", data, i + 1);
-        snprintf(one->log, sizeof(one->log), "%s.log", one->data);
+        snprintf(one->log, sizeof(one->log), "%s/%u.log", data, i + 1);
         if (i < voters) at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%u@%s:%u", i == 0 ? "" : ",", i + 1, dev->host, one->port + 1u);
         if (at >= sizeof(list)) return cli_fail(CLI_USAGE, NULL, "listeners: the host is too long");
     }
