@@ -38,7 +38,8 @@ enum ot_err broker_elect(const struct broker_view *view, enum broker_election el
         snprintf(text, BROKER_TEXT_MAX, "Leader election not needed for topic partition.");
         return OT_ERR_ELECTION_NOT_NEEDED;
     }
-    return election == BROKER_ELECT_UNCLEAN ? OT_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE : OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE;
+    if (election == BROKER_ELECT_UNCLEAN) return row.offline.count < row.replicas.count ? OT_OK : OT_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE;
+    return has(&row.isr, row.replicas.ids[0]) && !has(&row.offline, row.replicas.ids[0]) ? OT_OK : OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE;
 }
 
 static bool is_registered(const struct broker_view *view, int32_t id, struct ot_arena *arena)
@@ -71,16 +72,15 @@ static enum ot_err check_replicas(const struct broker_view *view, const int32_t 
 }
 
 enum ot_err broker_reassign(const struct broker_view *view, struct ot_str topic, int32_t partition, const int32_t *replicas, int32_t count, bool factor_may_change,
-    struct ot_arena *arena, char text[static BROKER_TEXT_MAX])
+    struct ot_arena *arena, bool *same_out, char text[static BROKER_TEXT_MAX])
 {
     struct broker_view_partition row;
     text[0] = 0;
+    *same_out = false;
     enum ot_err err = find(view, topic, partition, arena, &row, "Unable to find a topic named", "Unable to find partition", text);
     if (err != OT_OK) return err;
     if (count < 0) {
-        if (row.adding.count == 0 && row.removing.count == 0) return OT_ERR_NO_REASSIGNMENT_IN_PROGRESS;
-        snprintf(text, BROKER_TEXT_MAX, "a reassignment under way is not cancelled by this version");
-        return OT_ERR_OPERATION_NOT_ATTEMPTED;
+        return row.adding.count == 0 && row.removing.count == 0 ? OT_ERR_NO_REASSIGNMENT_IN_PROGRESS : OT_OK;
     }
     if ((err = check_replicas(view, replicas, count, arena, text)) != OT_OK) return err;
     if (!factor_may_change && count != row.replicas.count) {
@@ -89,7 +89,6 @@ enum ot_err broker_reassign(const struct broker_view *view, struct ot_str topic,
     }
     bool same = count == row.replicas.count && row.adding.count == 0 && row.removing.count == 0;
     for (int32_t i = 0; same && i < count; i++) same = replicas[i] == row.replicas.ids[i];
-    if (same) return OT_OK;
-    snprintf(text, BROKER_TEXT_MAX, "replicas are not moved by this version");
-    return OT_ERR_OPERATION_NOT_ATTEMPTED;
+    *same_out = same;
+    return OT_OK;
 }

@@ -1,7 +1,6 @@
-/* Where partitions are led and kept: what elections and reassignments may ask, and what becomes of it.
+/* Where partitions are led and kept: what elections and reassignments may ask, by the committed state. What passes here is the coordinator's to decide (moves.h).
  *
- * Nothing is decided here that the committed state does not say already: leadership and replicas move only once the coordinator is asked to, which one
- * broker never needs. Any thread; the view is held by the caller. text gets words for error_message, "" when the error's own do. */
+ * Any thread; the view is held by the caller. text gets words for error_message, "" when the error's own do. */
 #ifndef OT_BROKER_PLACEMENT_H
 #define OT_BROKER_PLACEMENT_H
 
@@ -9,14 +8,14 @@
 #include "broker/view.h"
 
 enum broker_election { BROKER_ELECT_PREFERRED, BROKER_ELECT_UNCLEAN };
-/* ELECTION_NOT_NEEDED: the partition has the leader that would be elected. PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE: it cannot lead now.
- * UNKNOWN_TOPIC_OR_PARTITION. Never OK here. */
+/* OK: to be asked for. ELECTION_NOT_NEEDED: the partition has the leader that would be elected. PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE: it cannot
+ * lead now. UNKNOWN_TOPIC_OR_PARTITION. */
 OT_MUST_CHECK enum ot_err broker_elect(const struct broker_view *view, enum broker_election election, struct ot_str topic, int32_t partition,
     struct ot_arena *arena, char text[static BROKER_TEXT_MAX]);
 
-/* replicas NULL: cancel a reassignment (NO_REASSIGNMENT_IN_PROGRESS: there is none). OK: the partition is where it shall be. INVALID_REPLICA_ASSIGNMENT: no such
- * broker, one twice, none at all. */
+/* count below 0: cancel a reassignment (NO_REASSIGNMENT_IN_PROGRESS: there is none). OK: to be asked for, unless *same_out: the partition is where it shall be.
+ * INVALID_REPLICA_ASSIGNMENT: no such broker, one twice, none at all. */
 OT_MUST_CHECK enum ot_err broker_reassign(const struct broker_view *view, struct ot_str topic, int32_t partition, const int32_t *replicas, int32_t count,
-    bool factor_may_change, struct ot_arena *arena, char text[static BROKER_TEXT_MAX]);
+    bool factor_may_change, struct ot_arena *arena, bool *same_out, char text[static BROKER_TEXT_MAX]);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/wire/apis.h"
 #include "broker/broker.h"
 #include "broker/groups.h"
+#include "broker/moves.h"
 #include "broker/peers.h"
 #include "broker/replica_dirs.h"
 #include "broker/telemetry.h"
@@ -82,6 +83,7 @@ struct rpc_request {
         struct broker_group_call group;
         struct broker_group_calls groups;
         struct broker_shard_topic shard_topic;
+        struct broker_moves moves;
         struct broker_peer_message peer_message;
         struct broker_peer_ask peer_ask;
         struct broker_voter_change voter_change;

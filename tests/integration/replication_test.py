@@ -240,3 +240,42 @@ def test_transactions_survive_the_death_of_their_coordinator(make):
     rows = read_all(cluster.bootstrap(), "t", 2)
     values = [value for part in rows.values() for _, value in part]
     assert sorted(values) == sorted(committed)
+
+
+def ask(node, api, version, body):
+    with node.connect(timeout_s=40) as c:
+        return c.ask(api, version, body)
+
+
+def test_leaders_and_replicas_move_at_an_operators_word(make):
+    cluster = started(make(4, voters=3))
+    assert create(cluster.nodes[1], "t", partitions=4, replication=2)["errorCode"] == 0
+    load = Load(cluster.bootstrap(), "t", **{"enable.idempotence": True})
+    harness.until(lambda: load.count() > 200, 30, lambda: f"acknowledgements: {load.count()}, {load.failed[:3]}")
+    part = parts_of(cluster.nodes[1], "t")[0]
+    away, stays = part["replicaNodes"]
+    target = [next(i for i in cluster.nodes if i not in part["replicaNodes"]), stays]
+    answer = ask(cluster.nodes[1], "AlterPartitionReassignments", 0, {"timeoutMs": 10000, "topics": [{"name": "t", "partitions": [{"partitionIndex": 0, "replicas": target}]}]})
+    assert answer["responses"][0]["partitions"][0]["errorCode"] == 0
+
+    def moved():
+        now = parts_of(cluster.nodes[2], "t")[0]
+        return now["replicaNodes"] == target and set(now["isrNodes"]) == set(target) and now["leaderId"] in target
+    harness.until(moved, 40, lambda: parts_of(cluster.nodes[2], "t")[0], 0.1)
+    assert ask(cluster.nodes[3], "ListPartitionReassignments", 0, {"timeoutMs": 10000, "topics": None})["topics"] == []
+    folder = next(p for p in (cluster.directory / f"node-{away}").rglob("t-1")) .parent / "t-0" if list((cluster.directory / f"node-{away}").rglob("t-1")) else None
+    if folder is not None:
+        harness.until(lambda: not folder.exists(), 20, "the folder of the replica that left")
+    # the leader goes to the first replica when it is asked for, and stays where it is otherwise
+    part = parts_of(cluster.nodes[1], "t")[1]
+    first, second = part["replicaNodes"]
+    cluster.kill(first)
+    harness.until(lambda: parts_of(cluster.nodes[second], "t")[1]["leaderId"] == second, 30, "another leader")
+    cluster.start_one(first)
+    harness.until(lambda: set(parts_of(cluster.nodes[second], "t")[1]["isrNodes"]) == {first, second}, 40, "both in sync")
+    answer = ask(cluster.nodes[second], "ElectLeaders", 2, {"electionType": 0, "topicPartitions": [{"topic": "t", "partitions": [1, 9]}], "timeoutMs": 10000})
+    assert [p["errorCode"] for p in answer["replicaElectionResults"][0]["partitionResult"]] == [0, 3]
+    harness.until(lambda: parts_of(cluster.nodes[second], "t")[1]["leaderId"] == first, 10, "the preferred leader")
+    load.stop()
+    assert load.failed == []
+    check_nothing_lost(load, read_all(cluster.bootstrap(), "t", 4), once=True)

@@ -1,5 +1,7 @@
 #include "fake_broker.h"
 
+#include "broker/moves.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -354,6 +356,19 @@ void broker_admin(struct broker *broker, struct broker_admin *admin)
     for (uint32_t i = 0; i < admin->item_count; i++) admin_one(&admin->items[i]);
     pthread_mutex_unlock(&fake.mutex);
     answer(&admin->call);
+}
+
+/* Its one broker cannot lead what it does not lead already. */
+void broker_moves(struct broker *broker, struct broker_moves *moves)
+{
+    moves->broker = broker;
+    for (uint32_t i = 0; i < moves->count; i++) {
+        struct broker_move *move = &moves->moves[i];
+        if (move->error != OT_OK) continue;
+        move->error = move->kind == BROKER_MOVE_ELECT_UNCLEAN ? OT_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE : move->kind == BROKER_MOVE_ELECT_PREFERRED ? OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE
+            : OT_OK;
+    }
+    answer(&moves->call);
 }
 
 void broker_producer_id(struct broker *broker, struct broker_producer_id *ask)

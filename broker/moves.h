@@ -1,0 +1,28 @@
+/* Leaders and replicas moved at somebody's word: elections and reassignments, each one request to the coordinator, answered once this broker has applied it. */
+#ifndef OT_BROKER_MOVES_H
+#define OT_BROKER_MOVES_H
+
+#include "broker/placement.h"
+
+enum broker_move_kind { BROKER_MOVE_ELECT_PREFERRED, BROKER_MOVE_ELECT_UNCLEAN, BROKER_MOVE_REASSIGN };
+struct broker_move {
+    enum broker_move_kind kind;
+    struct ot_str topic; int32_t partition;
+    const int32_t *target; int32_t count;      /* REASSIGN: the replicas, the preferred one first; target NULL: cancel. All that placement.h checks was checked */
+    enum ot_err error;                         /* set before to anything but OK: not asked, and kept */
+    char text[BROKER_TEXT_MAX];
+};
+enum { BROKER_MOVES_ASKED_MAX = 16 };
+struct broker_moves {
+    struct broker_call call;
+    struct broker_move *moves; uint32_t count; /* borrowed until done */
+    int32_t timeout_ms;
+    /* the broker's own */
+    struct broker *broker;
+    uint32_t next; _Atomic uint32_t open;
+    struct broker_moves_asks *asks;
+};
+/* done on home, never before this returns. */
+void broker_moves(struct broker *broker, struct broker_moves *moves);
+
+#endif
