@@ -43,6 +43,7 @@ def read_bytes(own_broker, name, **settings):
     return metric(broker, "cleaner_read_bytes_total")
 
 
+@pytest.mark.long
 def test_memory_for_keys(own_broker, name):
     """65536 bytes hold 4096 keys, and as many of them are taken as the load factor says. Fewer at a time means more passes over the same bytes."""
     all_at_once = read_bytes(own_broker, name)
@@ -51,6 +52,7 @@ def test_memory_for_keys(own_broker, name):
     assert all_at_once * 1.5 < small and small * 1.5 < smaller
 
 
+@pytest.mark.long
 def test_memory_for_reading_and_writing(own_broker, name):
     """The smaller the buffer, the more reads of the same bytes."""
     def reads(**settings):
@@ -101,8 +103,7 @@ def test_what_is_taken(own_broker, name, kind, topic_key, broker_key, value, hel
         assert not cleaned(broker, left)
 
 
-@pytest.mark.parametrize("kind", ["topic", "cluster"])
-@pytest.mark.parametrize("value,stay", [("0", False), ("86400000", True)])
+@pytest.mark.parametrize("kind,value,stay", [("topic", "0", False), ("cluster", "0", False), ("topic", "86400000", True)])
 def test_how_long_tombstones_stay(own_broker, name, kind, value, stay):
     broker = own_broker(**QUICK)
     with broker.connect() as c:
