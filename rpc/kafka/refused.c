@@ -88,10 +88,12 @@ void rpc_undecodable(struct rpc_kafka_server *server, struct ot_conn *conn, cons
 /* ---- counters */
 
 /* Of series that other doors add to as well. */
-static void more(struct ot_series *series, uint64_t *told, uint64_t now)
+static void more(struct ot_series *series, _Atomic uint64_t *told, uint64_t now)
 {
-    ot_series_add(series, now - *told);
-    *told = now;
+    uint64_t before = atomic_load(told);
+    do if (now <= before) return;          /* another reader was here just now */
+    while (!atomic_compare_exchange_weak(told, &before, now));
+    ot_series_add(series, now - before);
 }
 
 static void metrics_fill(void *arg, struct ot_metrics *metrics)
@@ -105,7 +107,7 @@ static void metrics_fill(void *arg, struct ot_metrics *metrics)
     for (uint32_t i = 0; i < loops; i++) busy += ot_net_loop_busy_ratio(server->net, i);
     ot_series_set(server->busy, busy / loops);
     ot_series_set_total(server->sent_sendfile, stats.sendfile_bytes);
-    more(server->sent_copy, &server->told_copy, OT_MAX(server->told_copy, stats.bytes_out - OT_MIN(stats.bytes_out, stats.sendfile_bytes)));
+    more(server->sent_copy, &server->told_copy, stats.bytes_out - OT_MIN(stats.bytes_out, stats.sendfile_bytes));
     ot_series_set_total(server->rejected_limit, stats.refused_limit);
     ot_series_set_total(server->rejected_ip, stats.refused_limit_ip);
     ot_series_set_total(server->rejected_descriptor, stats.refused_no_descriptor);
