@@ -274,7 +274,7 @@ static enum ot_err configs_in(const struct ot_peer_ask_request_configs *from, st
     for (int32_t i = 0; i < from->changes.count; i++) changes[i] = (struct coord_config_change){ from->changes.items[i].name, from->changes.items[i].value };
     *to = (struct coord_configs_ask){ .scope = { .broker_id = from->broker_id, .topic_id = from->topic_id, .name = from->scope }, .topic = from->topic, .changes = changes,
         .change_count = (uint32_t)from->changes.count, .replace_all = from->replace_all };
-    to->scope.kind = from->scope_kind;
+    to->scope.kind = (__typeof__(to->scope.kind))from->scope_kind;
     return OT_OK;
 }
 
