@@ -364,6 +364,7 @@ static void answer(struct rest_registry *node, int64_t version)
     rest_json_close(out, '}');
     write_children(node);
     rest_json_close(out, '}');
+    rest_json_free(&node->data);
     rest_reply_json(node->call, 200);
 }
 
@@ -382,18 +383,19 @@ void rest_registry_done(struct rest_registry *node)
     const int64_t version = !node->found ? 0 : version_of(node);
     const bool same = node->watch >= 0 && version == node->watch;
     if (node->too_many || rest_json_failed(&node->data)) {
+        rest_json_free(&node->data);           /* before the answer: with it the call is gone, and the node */
         rest_problem(call, OT_ERR_NO_MEMORY, "no memory for the answer");
     } else if (same && ot_clock_boot_us() < node->wait_until_us && !call->stopping) {
         call->timer.fired = look_again;
         ot_exec_timer_set(call->home, &call->timer, ot_exec_now_us(call->home) + LOOK_US);
         return;                                /* look begins anew */
     } else if (!node->found) {
+        rest_json_free(&node->data);
         rest_problem_more(call, OT_ERR_RESOURCE_NOT_FOUND, NULL, "GET /v1/registry", "there is no such node");
     } else {
         if (node->child_count > 0) qsort(node->children, node->child_count, sizeof(*node->children), by_name);
         answer(node, version);
     }
-    rest_json_free(&node->data);
 }
 
 static void find(struct rest_registry *node)
