@@ -48,7 +48,7 @@ enum ot_err broker_partition_missing(struct broker *broker, struct ot_str topic,
 {
     struct broker_core *core = broker_core_of(broker);
     const bool by_id = topic.null;
-    if (core->partition_exists != NULL && core->partition_exists(core, topic, topic_id, partition)) return OT_ERR_NOT_LEADER_OR_FOLLOWER;
+    if (partition >= 0 && core->partition_exists != NULL && core->partition_exists(core, topic, topic_id, partition)) return OT_ERR_NOT_LEADER_OR_FOLLOWER;
     const bool known = broker_topic_known(broker, topic, by_id ? topic_id : NULL, NULL) || (core->partition_exists != NULL && core->partition_exists(core, topic, topic_id, -1));
     return by_id && !known ? OT_ERR_UNKNOWN_TOPIC_ID : OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
 }
