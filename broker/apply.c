@@ -184,6 +184,19 @@ static void remove_gone(struct applying *a)
     free(list);
 }
 
+bool broker_apply_in_rack(struct broker_core *core, int32_t broker_id, struct ot_str rack)
+{
+    struct broker_view_broker broker;
+    struct ot_arena arena;
+    uint8_t room[4096];
+    ot_arena_init_with(&arena, room, sizeof room, 64u << 10);
+    const struct broker_view *view = broker_view_take(broker_of_core(core));
+    const bool there = broker_view_next_broker(view, broker_id - 1, &arena, &broker) && broker.id == broker_id && !broker.fenced && !broker.rack.null && ot_str_equal(broker.rack, rack);
+    broker_view_give(view);
+    ot_arena_free(&arena);
+    return there;
+}
+
 bool broker_apply_exists(struct broker_core *core, struct ot_str topic, const struct ot_uuid *topic_id, int32_t partition)
 {
     struct broker_view_topic row;

@@ -276,6 +276,7 @@ static enum ot_err open_partitions(struct broker *broker)
         return err;
     }
     broker->core.partition_exists = broker_apply_exists;
+    broker->core.broker_in_rack = broker_apply_in_rack;
     broker->core.internal_changed = broker_shards_partition_changed;
     broker->core.marker_committed = broker_shards_marker;
     broker->core.ticked = broker_groups_ticked;

@@ -75,6 +75,7 @@
     X(replica_fetch_response_max_bytes, "replica.fetch.response.max.bytes", INT, "10485760", 0, INT32_MAX, NULL, RESTART, NULL, "bytes of an answer to a follower") \
     X(replica_fetch_min_bytes, "replica.fetch.min.bytes", INT, "1", 0, INT32_MAX, NULL, RESTART, NULL, "less than this is waited for") \
     X(replica_fetch_wait_max_ms, "replica.fetch.wait.max.ms", INT, "500", 0, INT32_MAX / 2, NULL, RESTART, NULL, "how long a follower's fetch waits at the leader for records") \
+    X(replica_selector_class, "replica.selector.class", TEXT, NULL, 0, 0, NULL, RESTART, NULL, "org.apache.kafka.common.replica.RackAwareReplicaSelector: consumers that name their rack read from a replica there") \
     X(replica_socket_receive_buffer_bytes, "replica.socket.receive.buffer.bytes", INT, "65536", -1, INT32_MAX, NULL, RESTART, NULL, "receive buffer of a connection to a leader; below 1 = the system's") \
     X(replica_socket_timeout_ms, "replica.socket.timeout.ms", INT, "30000", 1, INT32_MAX / 2, NULL, RESTART, NULL, "silence of a leader that owes an answer after which the connection is made anew") \
     X(replica_fetch_backoff_ms, "replica.fetch.backoff.ms", INT, "1000", 0, INT32_MAX / 2, NULL, RESTART, NULL, "longest pause after a failed fetch; the first ones are shorter") \

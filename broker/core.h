@@ -51,6 +51,7 @@ struct broker_core {
     void (*internal_changed)(struct broker_core *core, const char *topic, int32_t partition);
     void (*ticked)(struct broker_core *core, int64_t now_us);  /* each tick of the housekeeper; NULL: nobody wants it */
     /* no lock held; NULL: what is not here is not anywhere. Does the cluster have this partition (index below 0: this topic)? By name, or by id when that is null */
+    bool (*broker_in_rack)(struct broker_core *core, int32_t broker_id, struct ot_str rack);       /* no lock held; NULL: nobody is anywhere */
     bool (*partition_exists)(struct broker_core *core, struct ot_str topic, const struct ot_uuid *topic_id, int32_t partition);
     void (*marker_committed)(struct broker_core *core, const char *topic, int32_t partition, int64_t offset, const struct eng_marker *marker, int64_t producer_id,
         int16_t producer_epoch);

@@ -27,6 +27,33 @@ static enum ot_err admit_follower(const struct broker_fetch *fetch, struct broke
     return err;
 }
 
+/* KIP-392: consumers that say where they are. */
+static bool is_near(const struct broker_fetch *fetch)
+{
+    return !fetch->follower && fetch->replica_id < 0 && fetch->api_version >= 11 && !fetch->rack.null && fetch->rack.bytes > 0;
+}
+
+/* A replica in sync that has what is asked for, in the consumer's rack; -1: this one will do. */
+static int32_t near_replica(const struct broker_fetch *fetch, const struct broker_fetch_node *node)
+{
+    static const char rack_aware[] = "org.apache.kafka.common.replica.RackAwareReplicaSelector";
+    struct broker_partition *partition = node->partition;
+    struct broker_core *core = partition->core;
+    const char *selector = broker_config_current(core->config)->replica_selector_class;
+    int32_t ids[COORD_REPLICAS_MAX], count = 0;
+    if (selector == NULL || strcmp(selector, rack_aware) != 0 || core->broker_in_rack == NULL || core->broker_in_rack(core, core->node_id, fetch->rack)) return -1;
+    pthread_mutex_lock(&partition->mutex);
+    const struct replica *replica = &partition->replica;
+    for (int32_t i = 0; replica->role == REPLICA_LEADER && i < replica->row.replica_count; i++) {
+        const struct replica_peer *peer = &replica->peers[i];
+        if (peer->id != core->node_id && (replica->row.isr >> i & 1) != 0 && peer->live && peer->end >= node->offset) ids[count++] = peer->id;
+    }
+    pthread_mutex_unlock(&partition->mutex);
+    for (int32_t i = 0; i < count; i++)
+        if (core->broker_in_rack(core, ids[i], fetch->rack)) return ids[i];
+    return -1;
+}
+
 /* What the partition's role says; true: go on and read. */
 static bool admit(const struct broker_fetch *fetch, struct broker_fetch_node *node, struct broker_fetch_row *row)
 {
@@ -42,7 +69,8 @@ static bool admit(const struct broker_fetch *fetch, struct broker_fetch_node *no
     int stage = atomic_load(&partition->stage);
     if (stage == BROKER_PARTITION_OFFLINE) error = OT_ERR_KAFKA_STORAGE_ERROR;
     else if (stage == BROKER_PARTITION_REMOVED) error = OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
-    else if (stage == BROKER_PARTITION_OPENING || !partition->is_leader) error = OT_ERR_NOT_LEADER_OR_FOLLOWER;
+    else if (stage == BROKER_PARTITION_OPENING) error = OT_ERR_NOT_LEADER_OR_FOLLOWER;
+    else if (!partition->is_leader && (!is_near(fetch) || partition->replica.role != REPLICA_FOLLOWER || partition->cutting)) error = OT_ERR_NOT_LEADER_OR_FOLLOWER;
     else if (node->leader_epoch >= 0 && node->leader_epoch < partition->leader_epoch) error = OT_ERR_FENCED_LEADER_EPOCH;
     else if (node->leader_epoch > partition->leader_epoch) error = OT_ERR_UNKNOWN_LEADER_EPOCH;
     if (error == OT_OK && fetch->follower) error = admit_follower(fetch, node, row, &done);
@@ -106,6 +134,7 @@ static enum ot_err read_node(struct broker_fetch *fetch, struct broker_fetch_nod
     row->high_watermark = atomic_load_explicit(&partition->high_watermark, memory_order_acquire);
     row->last_stable_offset = atomic_load_explicit(&partition->last_stable_offset, memory_order_acquire);
     if (fetch->follower ? row->diverging_end_offset >= 0 : diverges(node, row)) return OT_OK;
+    if (is_near(fetch) && (row->preferred_replica = near_replica(fetch, node)) >= 0) return OT_OK;     /* there, and nothing from here */
     if (fetch->read_committed && eng_log_has_aborted(log) && !may_block) return OT_ERR_BUSY;
     struct eng_read how = {
         .offset = node->offset,
@@ -146,7 +175,7 @@ static void drop_rows(struct broker_fetch *fetch)
 /* Does an incremental answer have to hold this row? */
 static bool told(const struct broker_fetch_node *node, const struct broker_fetch_row *row)
 {
-    return node->known && row->error == OT_OK && row->read.bytes == 0 && row->diverging_end_offset < 0
+    return node->known && row->error == OT_OK && row->read.bytes == 0 && row->diverging_end_offset < 0 && row->preferred_replica < 0
         && row->high_watermark == node->sent_high_watermark && row->log_start_offset == node->sent_log_start;
 }
 
@@ -185,7 +214,7 @@ enum ot_err broker_fetch_read(struct broker_fetch *fetch, bool may_block, bool *
         row->counted = node->partition == NULL ? NULL : node->partition->topic;
         fetch->bytes += row->read.bytes;
         room = row->read.bytes >= room ? 0 : room - row->read.bytes;
-        if (row->error != OT_OK || row->diverging_end_offset >= 0) *answer_now = true;
+        if (row->error != OT_OK || row->diverging_end_offset >= 0 || row->preferred_replica >= 0) *answer_now = true;
         if (fetch->follower && row->error == OT_OK && row->high_watermark > node->known_high_watermark) *answer_now = true;
         if (!set->incremental || !told(node, row)) node->row = (int32_t)fetch->row_count++;
         else if (!node->behind) broker_fetch_clean(node);      /* nothing to say until it is signalled */

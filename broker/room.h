@@ -132,6 +132,7 @@ struct broker {
 /* apply.c, on the coordinator's thread: carry a committed state into configs and partitions. */
 void broker_apply_configs(struct broker *broker, const struct coord_value *value);     /* all dynamic broker configs */
 void broker_apply_all(struct broker *broker, const struct coord_value *value, struct broker_batch *batch);
+bool broker_apply_in_rack(struct broker_core *core, int32_t broker_id, struct ot_str rack);      /* core.broker_in_rack */
 bool broker_apply_exists(struct broker_core *core, struct ot_str topic, const struct ot_uuid *topic_id, int32_t partition);     /* core.partition_exists */
 void broker_apply_delta(struct broker *broker, const struct coord_value *value, struct ot_blob delta, struct broker_batch *batch);
 void broker_apply_defaults(struct broker *broker, const struct coord_value *value);    /* the broker's values changed: topics take their defaults from them */

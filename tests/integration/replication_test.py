@@ -1,4 +1,5 @@
 """Partitions on three brokers: acks=all and what it promises when brokers die, who is in sync, and what clients of any kind see of it. Real processes on loopback."""
+import random
 import threading
 import time
 
@@ -279,3 +280,64 @@ def test_leaders_and_replicas_move_at_an_operators_word(make):
     load.stop()
     assert load.failed == []
     check_nothing_lost(load, read_all(cluster.bootstrap(), "t", 4), once=True)
+
+
+def test_consumers_read_from_the_replica_in_their_rack(make):
+    cluster = make(**{"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"})
+    for i, node in cluster.nodes.items():
+        cluster.configure(node, **{"broker.rack": f"rack-{i}"})
+    started(cluster)
+    assert create(cluster.nodes[1], "t", partitions=1, replication=3)["errorCode"] == 0
+    load = Load(cluster.bootstrap(), "t")
+    harness.until(lambda: load.count() > 100, 30, lambda: f"acknowledgements: {load.count()}, {load.failed[:3]}")
+    load.stop()
+    leader = parts_of(cluster.nodes[1], "t")[0]["leaderId"]
+    near = next(i for i in cluster.nodes if i != leader)
+
+    def fetch(node, rack):
+        answer = ask(cluster.nodes[node], "Fetch", 12, {"replicaId": -1, "maxWaitMs": 500, "minBytes": 1, "maxBytes": 1 << 20, "isolationLevel": 0, "sessionId": 0, "sessionEpoch": -1,
+                     "topics": [{"topic": "t", "partitions": [{"partition": 0, "currentLeaderEpoch": -1, "fetchOffset": 0, "lastFetchedEpoch": -1, "logStartOffset": -1,
+                                                               "partitionMaxBytes": 1 << 20}]}], "forgottenTopicsData": [], "rackId": rack})
+        row = answer["responses"][0]["partitions"][0]
+        return row["errorCode"], row["preferredReadReplica"], len(row["records"] or b"")
+    assert fetch(leader, f"rack-{near}") == (0, near, 0)
+    assert fetch(leader, f"rack-{leader}")[:2] == (0, -1) and fetch(leader, "")[2] > 0
+    error, _, bytes_there = fetch(near, f"rack-{near}")
+    assert error == 0 and bytes_there > 0
+    assert fetch(near, "")[0] == 6                 # NOT_LEADER_OR_FOLLOWER
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap(), "group.id": "near", "client.rack": f"rack-{near}", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["t"])
+    seen = []
+    harness.until(lambda: [seen.append(m) for m in consumer.consume(500, 1) if m.error() is None] is not None and len(seen) >= load.count(), 40, lambda: f"{len(seen)} of {load.count()} read")
+    consumer.close()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_rounds_of_deaths_pauses_and_restarts(make, seed):
+    """Twelve rounds; at most one broker is away at a time, so that nothing acknowledged may be lost, written twice or out of order."""
+    cluster = started(make())
+    chance = random.Random(seed)
+    assert create(cluster.nodes[1], "t", partitions=3, replication=3, min_insync_replicas=2)["errorCode"] == 0
+    load = Load(cluster.bootstrap(), "t", **{"enable.idempotence": True, "socket.timeout.ms": 3000, "request.timeout.ms": 2000, "message.timeout.ms": 120000})
+    for number in range(12):
+        victim, how = chance.choice(list(cluster.nodes)), chance.choice(["kill", "pause", "stop"])
+        before = load.count()
+        print(f"round {number}: {how} {victim}, {before} acknowledged")
+        if how == "kill":
+            cluster.kill(victim)
+        elif how == "pause":
+            cluster.pause(victim)
+        else:
+            cluster.nodes[victim].stop()
+        harness.until(lambda: load.count() > before + chance.randrange(50, 400), 60, lambda: f"{load.count() - before} acknowledged in round {number} ({how} {victim}), {load.failed[:3]}")
+        if how == "pause":
+            cluster.go_on(victim)
+        else:
+            cluster.start_one(victim)
+        wait_isr(cluster, "t", [1, 2, 3])
+    load.stop()
+    assert load.failed == []
+    check_nothing_lost(load, read_all(cluster.bootstrap(), "t", 3), once=True)
+    print(f"acknowledged {load.count()}, longest gap {load.longest_gap:.2f} s")
