@@ -1,6 +1,8 @@
 /* The executor of replication: looks at partitions whose role is new, its clock, its beginning and end. */
 #include "broker/replication_inner.h"
 
+#include "broker/balance.h"
+
 #include "base/log.h"
 #include <stdlib.h>
 
@@ -76,6 +78,7 @@ static void tick_fired(struct ot_timer *timer)
     }
     free(list);
     broker_news_pump(all);
+    if (all->setup.balances) broker_balance_tick(all);
     tick_set(all);
 }
 

@@ -27,6 +27,7 @@ struct broker_replication_setup {
     void (*ask)(void *arg, struct broker_ask *ask);        /* the coordinator, wherever it is */
     int32_t (*term)(void *arg);                            /* of the coordinator that is asked; 0: any */
     int64_t (*broker_epoch)(void *arg);
+    bool balances;                             /* it looks after preferred leaders too */
 };
 OT_MUST_CHECK enum ot_err broker_replication_start(const struct broker_replication_setup *setup, struct broker_replication **out);
 /* Nothing is sent or asked any more; waits for what is under way with broker->core.nap. Not on its executor. NULL is fine. */

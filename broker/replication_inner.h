@@ -64,7 +64,8 @@ struct broker_replication {
     int64_t alter_sequence;
     struct broker_partition **news; uint32_t news_count, news_cap;     /* counted: they have something to ask */
     struct broker_alter alter;
-    bool stop_seen;
+    bool balancing;
+    int64_t balance_due_us;
     _Atomic uint32_t busy;                     /* calls, lanes and asks under way */
     _Atomic uint64_t fetches, failures, bytes, proposals, refusals;
     _Atomic uint32_t source_count, partition_count;

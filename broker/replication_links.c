@@ -110,7 +110,7 @@ enum ot_err broker_replication_links_start(struct broker *broker, struct broker_
     enum ot_err err = ot_links_open("replica", broker->setup.peer->resolve_exec, seed, &all->links);
     if (err == OT_OK) {
         const struct broker_replication_setup setup = { .broker = broker, .exec = ot_links_exec(all->links), .pool = broker->setup.peer->pool, .arg = all, .send = send,
-            .hang_up = hang_up, .ask = ask, .term = term, .broker_epoch = broker_epoch };
+            .hang_up = hang_up, .ask = ask, .term = term, .broker_epoch = broker_epoch, .balances = true };
         err = broker_replication_start(&setup, &all->replication);
     }
     if (err != OT_OK) {

@@ -313,6 +313,27 @@ def test_consumers_read_from_the_replica_in_their_rack(make):
 
 
 @pytest.mark.long
+def test_leaders_go_home(make):
+    """By themselves, once their preferred replica is back in sync; not where that is switched off, or where the share allows it."""
+    for settings, goes in [({"leader.imbalance.check.interval.seconds": 1}, True), ({"leader.imbalance.check.interval.seconds": 1, "auto.leader.rebalance.enable": "false"}, False),
+                           ({"leader.imbalance.check.interval.seconds": 1, "leader.imbalance.per.broker.percentage": 100}, False)]:
+        cluster = started(make(**settings))
+        assert create(cluster.nodes[1], "t", partitions=6, replication=3)["errorCode"] == 0
+        cluster.nodes[2].stop()
+        cluster.start_one(2)
+        wait_isr(cluster, "t", [1, 2, 3])
+
+        def home():
+            return all(p["leaderId"] == p["replicaNodes"][0] for p in parts_of(cluster.nodes[1], "t").values())
+        if goes:
+            harness.until(home, 20, lambda: parts_of(cluster.nodes[1], "t"), 0.1)
+        else:
+            with pytest.raises(AssertionError):
+                harness.until(home, 5, "nothing moves")
+        cluster.close()
+
+
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_rounds_of_deaths_pauses_and_restarts(make, seed):

@@ -1,0 +1,128 @@
+/* Leaders back to their preferred replicas, as Kafka does it: the broker that leads the coordinator looks every leader.imbalance.check.interval.seconds, and where more than
+ * leader.imbalance.per.broker.percentage of what a broker should lead is led by others, asks for preferred elections: only to members of the ISR that live, and bounded in each round. */
+#include "broker/balance.h"
+
+#include "base/log.h"
+#include "broker/moves.h"
+#include "broker/replication_inner.h"
+#include <stdlib.h>
+
+enum { MOVES_MAX = 5000, BROKERS_MAX = 1024 };
+
+struct broker_balance {
+    struct broker_moves moves;
+    struct broker_replication *all;
+    struct ot_arena arena;
+    struct count { int32_t id; uint32_t preferred, elsewhere; } counts[BROKERS_MAX]; uint32_t count_count;
+    struct broker_move list[MOVES_MAX];
+};
+
+static struct count *count_of(struct broker_balance *balance, int32_t id)
+{
+    for (uint32_t i = 0; i < balance->count_count; i++)
+        if (balance->counts[i].id == id) return &balance->counts[i];
+    if (balance->count_count == BROKERS_MAX) return NULL;
+    balance->counts[balance->count_count] = (struct count){ .id = id };
+    return &balance->counts[balance->count_count++];
+}
+
+static bool among(const struct broker_view_ids *ids, int32_t id)
+{
+    for (int32_t i = 0; i < ids->count; i++)
+        if (ids->ids[i] == id) return true;
+    return false;
+}
+
+/* The preferred replica could lead and does not. */
+static bool is_elsewhere(const struct broker_view_partition *row)
+{
+    return row->leader != row->replicas.ids[0] && among(&row->isr, row->replicas.ids[0]) && !among(&row->offline, row->replicas.ids[0]);
+}
+
+static void walk(struct broker_balance *balance, const struct broker_view *view, void (*each)(struct broker_balance *balance, const struct broker_view_topic *topic,
+    const struct broker_view_partition *row))
+{
+    struct broker_view_topic topic;
+    struct broker_view_partition row;
+    struct ot_arena arena;
+    uint8_t room[4096];
+    ot_arena_init_with(&arena, room, sizeof room, 64u << 10);
+    for (struct ot_str after = { .null = true }; broker_view_next_topic(view, after, &topic); after = topic.name) {
+        for (int32_t i = 0; i < topic.partition_count; i++) {
+            ot_arena_reset(&arena);
+            if (broker_view_partition(view, &topic.id, i, &arena, &row) && row.replicas.count > 0) each(balance, &topic, &row);
+        }
+    }
+    ot_arena_free(&arena);
+}
+
+static void count_one(struct broker_balance *balance, const struct broker_view_topic *topic, const struct broker_view_partition *row)
+{
+    struct count *count = count_of(balance, row->replicas.ids[0]);
+    (void)topic;
+    if (count == NULL) return;
+    count->preferred++;
+    count->elsewhere += is_elsewhere(row);
+}
+
+static void take_one(struct broker_balance *balance, const struct broker_view_topic *topic, const struct broker_view_partition *row)
+{
+    const struct broker_config *config = broker_config_current(balance->all->core->config);
+    const struct count *count = count_of(balance, row->replicas.ids[0]);
+    if (count == NULL || !is_elsewhere(row) || balance->moves.count == MOVES_MAX) return;
+    if ((uint64_t)count->elsewhere * 100 <= (uint64_t)count->preferred * (uint64_t)config->leader_imbalance_per_broker_percentage) return;
+    const char *name = ot_arena_str(&balance->arena, topic->name);
+    if (name != NULL)
+        balance->list[balance->moves.count++] = (struct broker_move){ .kind = BROKER_MOVE_ELECT_PREFERRED, .topic = ot_str_of(name), .partition = row->index };
+}
+
+static void balance_free(struct broker_balance *balance)
+{
+    ot_arena_free(&balance->arena);
+    free(balance);
+}
+
+static void moved(struct broker_call *call)
+{
+    struct broker_balance *balance = OT_CONTAINER(call, struct broker_balance, moves.call);
+    struct broker_replication *all = balance->all;
+    uint32_t done = 0;
+    for (uint32_t i = 0; i < balance->moves.count; i++) done += balance->list[i].error == OT_OK;
+    ot_log(OT_LOG_INFO, "broker", "leaders_balanced", "asked=%u moved=%u", balance->moves.count, done);
+    balance_free(balance);
+    all->balancing = false;
+    atomic_fetch_sub(&all->busy, 1);
+}
+
+void broker_balance_tick(struct broker_replication *all)
+{
+    const struct broker_config *config = broker_config_current(all->core->config);
+    const int64_t now_us = ot_exec_now_us(all->setup.exec);
+    if (all->balance_due_us == 0) all->balance_due_us = now_us + (int64_t)config->leader_imbalance_check_interval_seconds * 1000000;
+    if (now_us < all->balance_due_us || all->balancing || !config->auto_leader_rebalance_enable) return;
+    all->balance_due_us = now_us + (int64_t)config->leader_imbalance_check_interval_seconds * 1000000;
+    struct broker *broker = broker_of_core(all->core);
+    const struct broker_view *view = broker_view_take(broker);
+    struct broker_view_cluster cluster;
+    broker_view_cluster(view, &cluster);
+    struct broker_balance *balance = cluster.controller_id == all->core->node_id ? calloc(1, sizeof *balance) : NULL;
+    if (balance != NULL) {
+        balance->all = all;
+        ot_arena_init(&balance->arena, 4u << 20);
+        walk(balance, view, count_one);
+        walk(balance, view, take_one);
+    }
+    broker_view_give(view);
+    if (balance == NULL) return;
+    if (balance->moves.count == 0) {
+        balance_free(balance);
+        return;
+    }
+    balance->moves.moves = balance->list;
+    balance->moves.call.home = all->setup.exec;
+    balance->moves.call.done = moved;
+    balance->moves.timeout_ms = 10000;
+    all->balancing = true;
+    atomic_fetch_add(&all->busy, 1);
+    broker_moves(broker, &balance->moves);
+}
