@@ -82,11 +82,19 @@ def view(broker, topic):
     return json.loads(body)["compaction"]
 
 
+def segments(broker, topic):
+    status, _, body = http(f"{broker.rest}/v1/topics/{topic}/partitions/0/segments?limit=1000")
+    assert status == 200
+    return json.loads(body)["items"]
+
+
 def compacted(broker, topic, least=1):
     """Until the cleaner has nothing left to do there."""
     def done():
+        active = int(segments(broker, topic)[-1]["base_offset"])    # dirty_bytes may be of a look before the last segment was sealed
         now = view(broker, topic)
-        return metric(broker, "cleaner_runs_total", result="ok") >= least and now["state"] == "idle" and int(now["dirty_bytes"]) == 0 and now["last_at"] and now
+        return (metric(broker, "cleaner_runs_total", result="ok") >= least and now["state"] == "idle" and int(now["dirty_bytes"]) == 0 and now["last_at"]
+                and int(now["first_dirty_offset"]) >= active and now)
     return until(done, 60, lambda: f"compaction: {view(broker, topic)} {broker.log_tail(5)}")
 
 
