@@ -3,6 +3,7 @@ import itertools
 import json
 import socket
 
+import batch
 import harness
 import pytest
 from admin import Admin
@@ -331,3 +332,29 @@ def test_three_brokers_for_trying_are_one_command(run_directory):
             process.terminate()
             process.wait(60)
         log.close()
+
+
+@pytest.mark.parametrize("lease", ["none", "strict"])
+def test_with_a_strict_lease_a_lonely_leader_takes_no_acks_1(make, lease):
+    cluster = make(ottla_leader_lease=lease).start()
+    leader = cluster.controller()
+    lonely = next(i for i in cluster.nodes if i != leader)
+    with cluster.nodes[lonely].connect(timeout_s=40) as c:
+        topic = {"name": "t", "numPartitions": -1, "replicationFactor": -1, "assignments": [{"partitionIndex": 0, "brokerIds": [lonely]}]}
+        assert c.ask("CreateTopics", 7, {"topics": [topic], "timeoutMs": 10000})["topics"][0]["errorCode"] == 0
+        admin = Admin(c)
+        harness.until(lambda: admin.produce_raw("t", batch.build([b"a"]), acks=1)["errorCode"] == 0, 20, "a record taken")
+        for i in cluster.nodes:
+            if i != lonely:
+                cluster.pause(i)                   # no coordinator, and nobody who says so
+        if lease == "strict":
+            harness.until(lambda: admin.produce_raw("t", batch.build([b"b"]), acks=1)["errorCode"] == 6, 20, "NOT_LEADER_OR_FOLLOWER once the lease is over")
+            assert admin.produce_raw("t", batch.build([b"c"]), acks=-1)["errorCode"] == 0         # acks=all needs no lease
+            for i in cluster.nodes:
+                cluster.go_on(i)
+            harness.until(lambda: admin.produce_raw("t", batch.build([b"d"]), acks=1)["errorCode"] == 0, 20, "the lease is back")
+        else:
+            ends = harness.time.monotonic() + 3
+            while harness.time.monotonic() < ends:
+                assert admin.produce_raw("t", batch.build([b"b"]), acks=1)["errorCode"] == 0      # as Kafka: until it learns better
+                harness.time.sleep(0.2)  # poll
