@@ -8,6 +8,7 @@ import pytest
 from admin import Admin
 from cluster import Cluster
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from java import TOOLS, java, need_java
 
 
 @pytest.fixture
@@ -310,6 +311,34 @@ def test_consumers_read_from_the_replica_in_their_rack(make):
     seen = []
     harness.until(lambda: [seen.append(m) for m in consumer.consume(500, 1) if m.error() is None] is not None and len(seen) >= load.count(), 40, lambda: f"{len(seen)} of {load.count()} read")
     consumer.close()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(180)
+def test_java_producers_and_tools_through_a_death(make):
+    """Java's producer (idempotent, acks=all) loses nothing when a leader dies under it; Kafka's tools show the ISR, and move a replica."""
+    need_java()
+    cluster = started(make())
+    assert create(cluster.nodes[1], "t", partitions=2, replication=3, min_insync_replicas=2)["errorCode"] == 0
+    said = []
+    thread = threading.Thread(target=lambda: said.append(java(
+        TOOLS + "ProducerPerformance", "--topic", "t", "--num-records", 20000, "--record-size", 100, "--throughput", 2500, "--bootstrap-server", cluster.bootstrap(),
+        "--command-property", "acks=all", "delivery.timeout.ms=60000", "request.timeout.ms=5000", "linger.ms=5", timeout_s=120, check=False)))
+    thread.start()
+    leader = parts_of(cluster.nodes[1], "t")[0]["leaderId"]
+    reader = Consumer({"bootstrap.servers": cluster.bootstrap(), "group.id": "watch"})
+    harness.until(lambda: reader.get_watermark_offsets(TopicPartition("t", 0), timeout=10)[1] > 2000, 60, "records")
+    cluster.kill(leader)
+    wait_isr(cluster, "t", {1, 2, 3} - {leader})
+    cluster.start_one(leader)
+    thread.join(120)
+    assert said and "20000 records sent" in said[0], said
+    wait_isr(cluster, "t", [1, 2, 3])
+    reader.close()
+    assert sum(len(rows) for rows in read_all(cluster.bootstrap(), "t", 2).values()) == 20000
+    shown = java(TOOLS + "TopicCommand", "--bootstrap-server", cluster.bootstrap(), "--describe", "--topic", "t")
+    isrs = [sorted(line.split("Isr:")[1].split()[0].split(",")) for line in shown.splitlines() if "Isr:" in line]
+    assert isrs == [["1", "2", "3"]] * 2, shown
 
 
 @pytest.mark.long
