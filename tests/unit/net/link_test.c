@@ -233,7 +233,7 @@ static void calls_are_answered_by_their_own_answers(void **state)
     serve();
     struct ot_link *link = open_link((struct ot_link_setup){ 0 });
     struct call calls[40] = { 0 };
-    char text[40][16];
+    char text[40][24];
     for (int i = 0; i < 40; i++) {
         snprintf(text[i], sizeof text[i], "echo %d", i);
         send_call(link, &calls[i], text[i], 30000);
