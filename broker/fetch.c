@@ -97,7 +97,7 @@ static void decide(struct broker_fetch *fetch, enum ot_err err, bool answer_now)
         answer(fetch);
         return;
     }
-    if (show) ot_exec_timer_set(fetch->call.home, &fetch->timer, fetch->started_us + SHOW_US);
+    if (show) ot_exec_timer_set(fetch->call.home, &fetch->timer, fetch->started_us + (fetch->max_wait_ms > 0 ? OT_MIN((int64_t)fetch->max_wait_ms * 1000, SHOW_US) : SHOW_US));
     broker_fetch_release(fetch);               /* what is there stays there; nothing stays pinned while we wait */
     fetch->step.run = step_home;
     fetch->waits = true;

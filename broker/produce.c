@@ -128,7 +128,8 @@ static struct eng_batch_rules rules_of(const struct broker_produce_part *part)
     rules.compact_only = strstr(topic->cleanup_policy, "compact") != NULL;
     rules.origin = produce->origin;
     rules.produce_api_version = produce->api_version;
-    if (!eng_codec_by_name(topic->compression_type, &rules.compression)) rules.compression = ENG_CODEC_PRODUCER;
+    /* what the coordinators write stays as it is: it is checked on the thread that wrote it, which its transactions' guards live on */
+    if (produce->origin == ENG_ORIGIN_COORDINATOR || !eng_codec_by_name(topic->compression_type, &rules.compression)) rules.compression = ENG_CODEC_PRODUCER;
     rules.level = rules.compression == ENG_CODEC_GZIP ? topic->compression_gzip_level
         : rules.compression == ENG_CODEC_LZ4 ? topic->compression_lz4_level
         : rules.compression == ENG_CODEC_ZSTD ? topic->compression_zstd_level : ENG_CODEC_LEVEL_DEFAULT;
@@ -238,7 +239,7 @@ static bool check_here(struct broker_produce_part *part)
     struct broker_core *core = part->owner->core;
     const enum eng_codec codec = part->verdict.info.codec;
     if (part->records_bytes > HERE_BYTES_MAX || part->verdict.rebuild || codec == ENG_CODEC_GZIP) return false;
-    if (ot_exec_turn_age_us(part->call->started_us) > HERE_TURN_US_MAX) return false;
+    if (ot_exec_turn_age_us(ot_exec_now_us(part->call->call.home)) > HERE_TURN_US_MAX) return false;
     struct broker_decoder *decoder = broker_decoder_take(core);
     if (decoder == NULL) return false;
     struct eng_batch_rules rules = rules_of(part);

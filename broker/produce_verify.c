@@ -68,10 +68,8 @@ void broker_txn_guard_end(struct broker_txn_guard *guard)
 bool broker_verify_holds(struct broker_partition *partition, struct broker_produce_part *part)
 {
     bool holds = !part->only_open || is_open_here(partition, part->verdict.info.producer_id, part->verdict.info.producer_epoch);
-    for (struct broker_txn_guard *guard = part->guards; guard != NULL; guard = guard->also) {
-        holds &= !guard->stale;
-        guard_off(partition, guard);
-    }
+    /* it stays on until its ask is answered: the next batch may hold the rest of it */
+    for (struct broker_txn_guard *guard = part->guards; guard != NULL; guard = guard->also) holds &= !guard->stale;
     return holds;
 }
 

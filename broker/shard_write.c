@@ -124,7 +124,7 @@ static void send(struct broker_shard *shard, struct broker_shard_batch *batch)
     batch->part = (struct broker_produce_part){ .topic = ot_str_of(shard->kind->topic), .partition = shard->partition, .records = batch->produce.buf->data,
         .records_bytes = batch->produce.buf->bytes };
     for (struct broker_shard_write *write = batch->first; write != NULL; write = write->next) {
-        if (write->guard == NULL) continue;
+        if (write->guard == NULL || write->guard == batch->part.guards) continue;      /* one ask may be several writes, one behind the other */
         write->guard->also = batch->part.guards;
         batch->part.guards = write->guard;
     }

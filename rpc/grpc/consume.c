@@ -108,6 +108,7 @@ static struct consume_part *part_of(struct rpcg_consume *own, uint32_t at)
 static void row_failed(struct rpcg_consume *own, struct consume_part *part, enum ot_err error, int32_t leader_id)
 {
     if (error == OT_ERR_OFFSET_OUT_OF_RANGE) {
+        rpcg_consume_deliveries_drop(own, part->assignment_id);
         part->stage = CONSUME_START;       /* retention has passed it by, or the log was cut: from where the member wants to begin */
         part->assignment_id = ++own->assignment_ids;       /* acknowledgements of what was before are not of this */
         return;

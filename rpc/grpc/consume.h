@@ -103,6 +103,7 @@ static inline bool rpcg_consume_closing(const struct rpcg_consume *own)
 /* ---- consume_member.c */
 struct consume_part *rpcg_consume_part(struct rpcg_consume *own, int64_t assignment_id);   /* NULL: gone */
 void rpcg_consume_part_drop(struct rpcg_consume *own, struct consume_part *part);          /* moves the last one to its place */
+void rpcg_consume_deliveries_drop(struct rpcg_consume *own, int64_t assignment_id);        /* what was given under it is acknowledged by nobody any more */
 void rpcg_consume_lost(struct rpcg_consume *own);                      /* the group does not know the member: nothing is its own any more */
 void rpcg_consume_revoke_step(struct rpcg_consume *own, int64_t now_us);       /* those that may go are gone */
 bool rpcg_consume_member_step(struct rpcg_consume *own, int64_t now_us);       /* heartbeats; false: it waits for something before it can join */

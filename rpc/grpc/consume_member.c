@@ -21,7 +21,7 @@ struct consume_part *rpcg_consume_part(struct rpcg_consume *own, int64_t assignm
     return NULL;
 }
 
-static void deliveries_drop(struct rpcg_consume *own, int64_t assignment_id)
+void rpcg_consume_deliveries_drop(struct rpcg_consume *own, int64_t assignment_id)
 {
     for (uint32_t i = own->delivery_count; i-- > 0;) {
         if (own->deliveries[i].assignment_id != assignment_id) continue;
@@ -32,7 +32,7 @@ static void deliveries_drop(struct rpcg_consume *own, int64_t assignment_id)
 
 void rpcg_consume_part_drop(struct rpcg_consume *own, struct consume_part *part)
 {
-    deliveries_drop(own, part->assignment_id);
+    rpcg_consume_deliveries_drop(own, part->assignment_id);
     *part = own->parts[--own->part_count];
     own->tell_assignment = true;
 }

@@ -297,6 +297,31 @@ def test_offsets_of_a_transaction_count_when_it_commits(broker, topic, name):
     consumer.close()
 
 
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_commit_that_fills_more_than_one_batch(broker, topic, name, version):
+    """One ask, several writes, of which two may share a batch and two may not; whoever waits for the group afterwards is answered."""
+    group = name + "-group"
+    with broker.connect(timeout_s=30) as c:
+        made = until(lambda: (a := c.ask("InitProducerId", 4, {"transactionalId": name, "transactionTimeoutMs": 60000, "producerId": -1, "producerEpoch": -1}))["errorCode"] == 0 and a,
+                     20, "a transactional producer")
+        who = {"producerId": made["producerId"], "producerEpoch": made["producerEpoch"]}
+        if version == 4:
+            added = c.ask("AddOffsetsToTxn", 3, {"transactionalId": name, **who, "groupId": group})
+            assert added["errorCode"] == 0
+        for count in (12000, 13000, 15000):
+            parts = [{"partitionIndex": i % 40, "committedOffset": i, "committedLeaderEpoch": -1, "committedMetadata": ""} for i in range(count)]
+            answer = c.ask("TxnOffsetCommit", version, {"transactionalId": name, "groupId": group, **who, "generationIdOrMemberEpoch": -1, "memberId": "", "groupInstanceId": None,
+                                                        "topics": [{"name": topic, "partitions": parts}]})
+            assert {p["errorCode"] for t in answer["topics"] for p in t["partitions"]} == {0}
+        assert c.ask("EndTxn", version, {"transactionalId": name, **who, "committed": True})["errorCode"] == 0
+
+        def committed():
+            answer = c.ask("OffsetFetch", 9, {"groups": [{"groupId": group, "memberId": None, "memberEpoch": -1, "topics": [{"name": topic, "partitionIndexes": [39]}]}], "requireStable": True})
+            part = answer["groups"][0]["topics"][0]["partitions"][0]
+            return part["committedOffset"], part["errorCode"]
+        until(lambda: committed() == (14999, 0), 20, committed)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(180)
 def test_the_log_of_transactions_reads_as_kafkas(broker, topic, name):

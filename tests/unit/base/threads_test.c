@@ -41,6 +41,9 @@ static bool stands_in(const struct ot_thread_view *view, const char *function)
 static void every_thread_says_where_it_is_as_often_as_it_is_asked(void **state)
 {
     (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip();                                    /* it holds signals back until the thread's next call into it: a thread that sleeps says nothing */
+#endif
     static char names[2][16] = { "one (of two)", "two" };
     pthread_t threads[2];
     struct ot_thread_view views[64];
