@@ -308,7 +308,7 @@ def test_a_commit_that_fills_more_than_one_batch(broker, topic, name, version):
         if version == 4:
             added = c.ask("AddOffsetsToTxn", 3, {"transactionalId": name, **who, "groupId": group})
             assert added["errorCode"] == 0
-        for count in (12000, 13000, 15000):
+        for count in [*range(6000, 15000, 600), 15000]:
             parts = [{"partitionIndex": i % 40, "committedOffset": i, "committedLeaderEpoch": -1, "committedMetadata": ""} for i in range(count)]
             answer = c.ask("TxnOffsetCommit", version, {"transactionalId": name, "groupId": group, **who, "generationIdOrMemberEpoch": -1, "memberId": "", "groupInstanceId": None,
                                                         "topics": [{"name": topic, "partitions": parts}]})
