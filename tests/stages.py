@@ -150,11 +150,11 @@ STAGES = [
     build("asan", limit_s=240),
     unit("asan", limit_s=180),
     sim("sim-asan", "asan", 200, limit_s=90, seed=100000),
-    pytest("smoke-asan", "asan", [INTEGRATION, "-m", "smoke"], limit_s=120),
+    pytest("smoke-asan", "asan", [INTEGRATION, "-m", "smoke", "-n", "2"], limit_s=150),
     build("tsan", limit_s=240),
     # what has no threads is slow under TSan and tells nothing
     unit("tsan", limit_s=180, leave_out=("-E", "unit/(wire|coordinator)/|unit/engine/(batch|codec|producers|vectors|legacy|record)")),
-    pytest("smoke-tsan", "tsan", [INTEGRATION, "-m", "smoke"], limit_s=120),
+    pytest("smoke-tsan", "tsan", [INTEGRATION, "-m", "smoke", "-n", "2"], limit_s=150),
     build("fuzz", limit_s=240, targets=FUZZERS),
     fuzz("test", 60, 330),
     sim("sim-long", "release", 50000, when="all", limit_s=3600, seed=1000000),
