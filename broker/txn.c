@@ -430,7 +430,7 @@ void broker_txn(struct broker *broker, struct broker_txn *txn)
 {
     const struct ot_str id = txn->request.id;
     txn->broker = broker;
-    if (id.null || id.bytes == 0) {
+    if (id.null || id.bytes == 0 || id.bytes > INT16_MAX) {             /* what a record has room for */
         refuse(txn, OT_ERR_INVALID_REQUEST);
         return;
     }

@@ -84,7 +84,8 @@ void coord_txns_tick(struct coord_txns *txns, struct coord_txn_time now);
 int64_t coord_txns_deadline_us(const struct coord_txns *txns);         /* of the next tick; INT64_MAX: none */
 /* Everybody who waits is answered with why; nothing else comes out any more, and requests that come are answered so too. */
 void coord_txns_close(struct coord_txns *txns, enum ot_err why);
-bool coord_txns_broken(const struct coord_txns *txns);                 /* no memory in the middle of a step: close, and load anew */
+/* A record could not be made in the middle of a step: close, and load anew. Nobody is answered OK any more: COORDINATOR_NOT_AVAILABLE instead. */
+bool coord_txns_broken(const struct coord_txns *txns);
 
 /* ---- outputs */
 enum coord_txn_out_kind { COORD_TXN_APPEND, COORD_TXN_MARKERS, COORD_TXN_ID, COORD_TXN_REPLY, COORD_TXN_EVENT };

@@ -103,10 +103,13 @@ static enum ot_err put_framed(struct coord_txn_bytes *text, const struct ot_wire
     return err;
 }
 
-/* value NULL: a tombstone. Whatever fails here leaves state and log apart: the state is broken then. */
+/* value NULL: a tombstone. Whatever fails here leaves state and log apart: the state is broken then, and no more records are made. */
 static void put_append(struct coord_txns *txns, struct ot_str id, const struct ot_transaction_log_value *value)
 {
     struct ot_transaction_log_key key = { .transactional_id = id };
+    if (txns->broken) {
+        return;
+    }
     void *appends = txns->appends;
     bool enough = coord_txn_grow(&appends, &txns->append_cap, txns->append_count + 1, sizeof txns->appends[0]);
     txns->appends = appends;

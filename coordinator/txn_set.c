@@ -50,6 +50,16 @@ static bool next_request(struct coord_txn_list *list, enum coord_txn_out_kind ki
     return request != NULL;
 }
 
+static void refuse(struct coord_txn_request *request, enum ot_err why)
+{
+    request->error = why;
+    request->producer_id_out = -1;
+    request->producer_epoch_out = -1;
+    for (uint32_t i = 0; request->ask == COORD_TXN_VERIFY && i < request->place_count; i++) {
+        request->places[i].error = why;
+    }
+}
+
 bool coord_txns_next(struct coord_txns *txns, struct coord_txn_out *out)
 {
     bool silent = txns->broken || txns->is_closed;     /* then only who waits is told */
@@ -57,6 +67,9 @@ bool coord_txns_next(struct coord_txns *txns, struct coord_txn_out *out)
         return true;
     }
     if (next_request(&txns->replies, COORD_TXN_REPLY, out)) {
+        if (txns->broken && out->request->error == OT_OK) {
+            refuse(out->request, OT_ERR_COORDINATOR_NOT_AVAILABLE);    /* its record may be the one that could not be made */
+        }
         return true;
     }
     txns->append_at = txns->append_count = txns->note_at = txns->note_count = 0;
@@ -86,12 +99,7 @@ void coord_txns_configure(struct coord_txns *txns, const struct coord_txns_confi
 static void answer_list(struct coord_txns *txns, struct coord_txn_list *list)
 {
     for (struct coord_txn_request *request; (request = coord_txn_list_take(list)) != NULL;) {
-        request->error = txns->closed_why;
-        request->producer_id_out = -1;
-        request->producer_epoch_out = -1;
-        for (uint32_t i = 0; request->ask == COORD_TXN_VERIFY && i < request->place_count; i++) {
-            request->places[i].error = txns->closed_why;
-        }
+        refuse(request, txns->closed_why);
         coord_txn_list_put(&txns->replies, request);
     }
 }

@@ -705,6 +705,46 @@ static void memory_and_records_are_bounded(void **state)
     assert_true(coord_txns_bytes(desk.txns) < 6000);
 }
 
+static struct ot_str too_long(void)
+{
+    static char text[40000];
+    memset(text, 'x', sizeof text);
+    return (struct ot_str){ text, sizeof text, false };
+}
+
+static void nothing_is_acknowledged_whose_record_cannot_be_made(void **state)
+{
+    (void)state;
+    struct coord_txn_request request = init_request("a");
+    request.id = too_long();
+    txn_desk_ask(&desk, &request);
+    assert_true(txn_desk_answered(&request));
+    assert_true(coord_txns_broken(desk.txns));
+    assert_int_equal(request.error, OT_ERR_COORDINATOR_NOT_AVAILABLE);
+    assert_int_equal(request.producer_id_out, -1);
+    assert_int_equal(request.producer_epoch_out, -1);
+    assert_int_equal(desk.record_count, 0);
+}
+
+static void a_commit_is_not_acknowledged_once_a_record_could_not_be_made(void **state)
+{
+    (void)state;
+    struct producer a = { "a", -1, -1 }, b = { "b", -1, -1 };
+    assert_int_equal(init(&a), OT_OK);
+    assert_int_equal(init(&b), OT_OK);
+    assert_int_equal(add(&a, "t", 0, 2), OT_OK);
+    struct coord_txn_place place = { .topic = too_long() };
+    struct coord_txn_request request = asking(COORD_TXN_ADD, &b);
+    request.places = &place;
+    request.place_count = 1;
+    txn_desk_ask(&desk, &request);
+    assert_int_equal(request.error, OT_ERR_COORDINATOR_NOT_AVAILABLE);
+    const uint32_t records = desk.record_count;
+    assert_int_equal(verify(&a, "t", 0), OT_ERR_COORDINATOR_NOT_AVAILABLE);
+    assert_int_equal(finish(&a, true, 2), OT_ERR_COORDINATOR_NOT_AVAILABLE);
+    assert_int_equal(desk.record_count, records);
+}
+
 static void a_partition_named_twice_is_one(void **state)
 {
     (void)state;
@@ -735,6 +775,7 @@ int main(void)
         T(version_2_ends_the_last_epoch_with_a_new_id), T(a_timeout_at_the_last_epoch_fences_for_good), T(an_open_transaction_ends_at_its_timeout),
         T(a_timeout_counts_on_over_a_restart), T(a_transaction_without_partitions_ends_at_its_timeout_too), T(markers_are_written_again_until_they_are),
         T(a_restart_goes_on_with_what_was_decided), T(an_idle_id_is_forgotten), T(an_operator_aborts_what_hangs), T(records_are_kafkas),
-        T(strange_records_are_told), T(memory_and_records_are_bounded), T(a_partition_named_twice_is_one) };
+        T(strange_records_are_told), T(memory_and_records_are_bounded), T(a_partition_named_twice_is_one), T(nothing_is_acknowledged_whose_record_cannot_be_made),
+        T(a_commit_is_not_acknowledged_once_a_record_could_not_be_made) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
