@@ -4,6 +4,9 @@
 
 #include "rpc/grpc/wire.h"
 
+/* Of a transactional id, a group, a member or static member: enough for any name, and no record of theirs outgrows what a text may be there. */
+enum { RPCG_NAME_BYTES_MAX = 255 };
+
 static inline enum ot_err rpcg_decode_ended(const struct ot_reader *reader, const char **why_out)
 {
     *why_out = reader->err == OT_OK ? NULL : "the message cannot be decoded";

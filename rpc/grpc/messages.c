@@ -64,6 +64,7 @@ static void producer_decode(struct ot_reader *outer, struct ot_blob body, struct
 static enum ot_err produce_check(const struct rpcg_produce_ask *ask, int64_t acks, int64_t codec, bool producer_fits, const char **why_out)
 {
     if (ask->topic.bytes == 0) return rpcg_decode_refuse(why_out, "topic is empty");
+    if (ask->transactional_id.bytes > RPCG_NAME_BYTES_MAX) return rpcg_decode_refuse(why_out, "transactional_id has 255 bytes at most");
     if (acks < 0 || acks > 3) return rpcg_decode_refuse(why_out, "acks is none of the values of Acks");
     if (codec < 0 || codec > 4) return rpcg_decode_refuse(why_out, "compression is none of the values of Compression");
     if (ask->timeout_ms < 0) return rpcg_decode_refuse(why_out, "timeout_ms is negative");

@@ -33,6 +33,7 @@ enum ot_err rpcg_init_decode(struct ot_blob body, struct rpcg_init_ask *out, con
     }
     if (reader.err != OT_OK) return rpcg_decode_ended(&reader, why_out);
     *why_out = NULL;
+    if (out->transactional_id.bytes > RPCG_NAME_BYTES_MAX) return rpcg_decode_refuse(why_out, "transactional_id has 255 bytes at most");
     if (out->timeout_ms < 0) return rpcg_decode_refuse(why_out, "transaction_timeout_ms is negative");
     if (!producer.fits) return rpcg_decode_refuse(why_out, "producer is out of range");
     if (out->transactional_id.bytes == 0 && (producer.there || out->timeout_ms > 0))
@@ -58,6 +59,7 @@ enum ot_err rpcg_end_txn_decode(struct ot_blob body, struct rpcg_end_txn_ask *ou
     if (reader.err != OT_OK) return rpcg_decode_ended(&reader, why_out);
     *why_out = NULL;
     if (out->transactional_id.bytes == 0) return rpcg_decode_refuse(why_out, "transactional_id is empty");
+    if (out->transactional_id.bytes > RPCG_NAME_BYTES_MAX) return rpcg_decode_refuse(why_out, "transactional_id has 255 bytes at most");
     if (!producer.there) return rpcg_decode_refuse(why_out, "there is no producer");
     if (!producer.fits) return rpcg_decode_refuse(why_out, "producer is out of range");
     out->producer_id = producer.id;
@@ -88,7 +90,7 @@ static bool offset_decode(struct ot_reader *outer, struct ot_blob body, struct r
     return out->topic.bytes > 0 && out->partition >= 0 && out->offset >= 0 && out->leader_epoch >= -1;
 }
 
-static void member_decode(struct ot_reader *outer, struct ot_blob body, struct rpcg_commit_ask *out)
+static bool member_decode(struct ot_reader *outer, struct ot_blob body, struct rpcg_commit_ask *out)
 {
     struct ot_reader reader = rpcg_decode_inside(body);
     struct rpcg_field field;
@@ -100,6 +102,20 @@ static void member_decode(struct ot_reader *outer, struct ot_blob body, struct r
     }
     if (reader.err != OT_OK) ot_reader_fail(outer, reader.err);
     if (out->instance_id.bytes == 0) out->instance_id = (struct ot_str){ .null = true };
+    return out->generation >= 0;
+}
+
+static const char *commit_check(const struct rpcg_commit_ask *commit, bool parts_ok, bool member_ok, const struct producer *producer)
+{
+    const uint32_t max = RPCG_NAME_BYTES_MAX;
+    if (commit->group.bytes == 0) return "group is empty";
+    if (commit->group.bytes > max || commit->member_id.bytes > max || commit->instance_id.bytes > max || commit->transactional_id.bytes > max)
+        return "group, member_id, instance_id and transactional_id have 255 bytes at most";
+    if (commit->part_count == 0) return "there are no offsets";
+    if (!parts_ok) return "an offset has no topic, or a negative number";
+    if (!member_ok) return "the epoch of the member is negative";
+    if (producer->there == commit->transactional_id.null) return "a transaction has both: transactional_id and producer";
+    return producer->fits ? NULL : "producer is out of range";
 }
 
 enum ot_err rpcg_commit_decode(struct ot_blob body, struct ot_arena *arena, struct rpcg_commit_ask *out, const char **why_out)
@@ -107,7 +123,7 @@ enum ot_err rpcg_commit_decode(struct ot_blob body, struct ot_arena *arena, stru
     struct ot_reader reader = rpcg_decode_inside(body);
     struct rpcg_field field;
     struct producer producer = { .fits = true };
-    bool parts_ok = true;
+    bool parts_ok = true, member_ok = true;
     const uint32_t count = rpcg_decode_count(body, 2);
     *out = (struct rpcg_commit_ask){ .group = ot_str_of(""), .member_id = ot_str_of(""), .instance_id = { .null = true }, .generation = -1, .transactional_id = { .null = true },
         .producer_id = -1, .producer_epoch = -1 };
@@ -117,7 +133,7 @@ enum ot_err rpcg_commit_decode(struct ot_blob body, struct ot_arena *arena, stru
         switch (field.number) {
         case 1: out->group = rpcg_field_str(&reader, &field); break;
         case 2: parts_ok &= offset_decode(&reader, rpcg_field_bytes(&reader, &field), &out->parts[out->part_count++]); break;
-        case 3: member_decode(&reader, rpcg_field_bytes(&reader, &field), out); break;
+        case 3: member_ok = member_decode(&reader, rpcg_field_bytes(&reader, &field), out); break;
         case 4: out->transactional_id = rpcg_field_str(&reader, &field); break;
         case 5: producer_decode(&reader, rpcg_field_bytes(&reader, &field), &producer); break;
         default: break;
@@ -125,12 +141,8 @@ enum ot_err rpcg_commit_decode(struct ot_blob body, struct ot_arena *arena, stru
     }
     if (out->transactional_id.bytes == 0) out->transactional_id = (struct ot_str){ .null = true };
     if (reader.err != OT_OK) return rpcg_decode_ended(&reader, why_out);
-    *why_out = NULL;
-    if (out->group.bytes == 0) return rpcg_decode_refuse(why_out, "group is empty");
-    if (out->part_count == 0) return rpcg_decode_refuse(why_out, "there are no offsets");
-    if (!parts_ok) return rpcg_decode_refuse(why_out, "an offset has no topic, or a negative number");
-    if (producer.there == out->transactional_id.null) return rpcg_decode_refuse(why_out, "a transaction has both: transactional_id and producer");
-    if (!producer.fits) return rpcg_decode_refuse(why_out, "producer is out of range");
+    *why_out = commit_check(out, parts_ok, member_ok, &producer);
+    if (*why_out != NULL) return OT_ERR_INVALID_REQUEST;
     if (!producer.there) return OT_OK;
     out->producer_id = producer.id;
     out->producer_epoch = (int16_t)producer.epoch;
@@ -154,10 +166,13 @@ enum ot_err rpcg_committed_decode(struct ot_blob body, struct ot_arena *arena, s
     if (reader.err != OT_OK) return rpcg_decode_ended(&reader, why_out);
     *why_out = NULL;
     if (out->group.bytes == 0) return rpcg_decode_refuse(why_out, "group is empty");
+    if (out->group.bytes > RPCG_NAME_BYTES_MAX) return rpcg_decode_refuse(why_out, "group has 255 bytes at most");
     return parts_ok ? OT_OK : rpcg_decode_refuse(why_out, "a partition has no topic, or a negative number");
 }
 
 /* ---- consume */
+
+enum { TOPIC_BYTES_MAX = 249 };
 
 static const char *join_check(const struct rpcg_join_ask *join, int32_t start, int64_t isolation, int64_t format)
 {
@@ -170,7 +185,11 @@ static const char *join_check(const struct rpcg_join_ask *join, int32_t start, i
     if (format < 0 || format > 2) return "format is none of the values of PayloadFormat";
     if (join->max_bytes < 0 || join->max_unacknowledged_bytes < 0 || join->rebalance_timeout_ms < 0)
         return "max_bytes, max_unacknowledged_bytes and rebalance_timeout_ms are not negative";
-    if (join->member_id.bytes > 255 || join->instance_id.bytes > 255 || join->group.bytes > 255) return "group, member_id and instance_id have 255 bytes at most";
+    const uint32_t max = RPCG_NAME_BYTES_MAX;
+    if (join->member_id.bytes > max || join->instance_id.bytes > max || join->group.bytes > max || join->rack.bytes > max)
+        return "group, member_id, instance_id and rack have 255 bytes at most";
+    for (uint32_t i = 0; i < join->topic_count; i++)
+        if (join->topics[i].bytes > TOPIC_BYTES_MAX) return "a topic has 249 bytes at most";
     return NULL;
 }
 

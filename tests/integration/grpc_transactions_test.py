@@ -132,6 +132,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(log, topic):
     ("EndTransaction", lambda t: pb.EndTransactionRequest(transactional_id="no-" + t, producer=pb.Producer()), "INVALID_ARGUMENT", "INVALID_PRODUCER_ID_MAPPING"),
     ("InitProducer", lambda t: pb.InitProducerRequest(transactional_id=t, transaction_timeout_ms=-1), "INVALID_ARGUMENT", "INVALID_REQUEST"),
     ("InitProducer", lambda t: pb.InitProducerRequest(transactional_id=t, transaction_timeout_ms=2000000000), "INVALID_ARGUMENT", "INVALID_TRANSACTION_TIMEOUT"),
+    ("InitProducer", lambda t: pb.InitProducerRequest(transactional_id="t" * 40000), "INVALID_ARGUMENT", "INVALID_REQUEST"),
     ("Produce", lambda t: pb.ProduceRequest(topic=t, transactional_id=t, records=[pb.Record()]), "INVALID_ARGUMENT", "INVALID_REQUEST"),
 ])
 def test_transactions_that_cannot_be(log, topic, method, request_, code, reason):

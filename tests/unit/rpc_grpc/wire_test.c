@@ -221,6 +221,7 @@ static void requests_of_groups_that_make_no_sense_say_why(void **state)
     static const struct decoder commits[] = {
         BAD("", "group is empty"), BAD("\x0a\x01g", "no offsets"), BAD("\x0a\x01g\x12\x00", "no topic"), BAD("\x0a\x01g\x12\x0e\x0a\x01t\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "negative"),
         BAD("\x0a\x01g\x12\x03\x0a\x01t\x22\x01x", "both"), BAD("\x0a\x01g\x12\x03\x0a\x01t\x2a\x00", "both"),
+        BAD("\x0a\x01g\x12\x03\x0a\x01t\x1a\x0b\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "epoch of the member"),
         BAD("\x0a\x01g\x12\x03\x0a\x01t\x22\x01x\x2a\x04\x10\x80\x80\x02", "out of range"),
     };
     static const struct decoder joins[] = {
@@ -244,6 +245,56 @@ static void requests_of_groups_that_make_no_sense_say_why(void **state)
     REFUSED(joins, rpcg_consume_decode(body, &arena, &consume, &why))
     REFUSED(ends, rpcg_end_txn_decode(body, &end, &why))
     REFUSED(inits, rpcg_init_decode(body, &init, &why))
+}
+
+/* A message with a name of so many bytes and what is beside it; inside the field outer of another message when that is not 0. */
+static struct ot_blob named(uint32_t outer, uint32_t number, uint32_t bytes, struct ot_blob beside, struct ot_blob after)
+{
+    static char name[40000];
+    static uint8_t inside[41000], whole[42000];
+    memset(name, 'n', sizeof name);
+    struct ot_writer writer = ot_writer_over(inside, sizeof inside);
+    rpcg_put_str(&writer, number, (struct ot_str){ name, bytes, false });
+    ot_write_bytes(&writer, beside.data, beside.bytes);
+    assert_int_equal(writer.err, OT_OK);
+    if (outer == 0) return blob(inside, writer.needed);
+    struct ot_writer around = ot_writer_over(whole, sizeof whole);
+    rpcg_put_bytes(&around, outer, inside, writer.needed);
+    ot_write_bytes(&around, after.data, after.bytes);
+    assert_int_equal(around.err, OT_OK);
+    return blob(whole, around.needed);
+}
+
+static void names_that_are_too_long_are_refused(void **state)
+{
+    (void)state;
+    struct rpcg_commit_ask commit;
+    struct rpcg_committed_ask committed;
+    struct rpcg_consume_ask consume;
+    struct rpcg_end_txn_ask end;
+    struct rpcg_init_ask init;
+    struct rpcg_produce_ask produce;
+    const struct ot_blob none = BYTES(""), offset = BYTES("\x12\x03\x0a\x01t"), commits = BYTES("\x0a\x01g\x12\x03\x0a\x01t");
+    const struct ot_blob offset_and_producer = BYTES("\x0a\x01g\x12\x03\x0a\x01t\x2a\x00"), topic = BYTES("\x12\x01t"), joins = BYTES("\x0a\x01g\x12\x01t");
+#define LIMITED(max, outer, number, beside, after, call) \
+    for (size_t i = 0; i < 3; i++) { \
+        const struct ot_blob body = named(outer, number, i == 0 ? max##u : i == 1 ? max##u + 1u : 40000u, beside, after); \
+        assert_int_equal(call, i == 0 ? OT_OK : OT_ERR_INVALID_REQUEST); \
+        if (i > 0) assert_non_null(strstr(why, #max " bytes at most")); \
+    }
+    LIMITED(255, 0, 1, none, none, rpcg_init_decode(body, &init, &why))
+    LIMITED(255, 0, 1, BYTES("\x12\x00"), none, rpcg_end_txn_decode(body, &end, &why))
+    LIMITED(255, 0, 5, BYTES("\x0a\x01t\x7a\x01x"), none, rpcg_produce_decode(body, 1, &arena, &produce, &why))
+    LIMITED(255, 0, 1, none, none, rpcg_committed_decode(body, &arena, &committed, &why))
+    LIMITED(255, 0, 1, offset, none, rpcg_commit_decode(body, &arena, &commit, &why))
+    LIMITED(255, 0, 4, offset_and_producer, none, rpcg_commit_decode(body, &arena, &commit, &why))
+    LIMITED(255, 3, 1, none, commits, rpcg_commit_decode(body, &arena, &commit, &why))
+    LIMITED(255, 3, 3, none, commits, rpcg_commit_decode(body, &arena, &commit, &why))
+    LIMITED(255, 1, 1, topic, none, rpcg_consume_decode(body, &arena, &consume, &why))
+    LIMITED(255, 1, 11, joins, none, rpcg_consume_decode(body, &arena, &consume, &why))
+    LIMITED(255, 1, 12, joins, none, rpcg_consume_decode(body, &arena, &consume, &why))
+    LIMITED(255, 1, 14, joins, none, rpcg_consume_decode(body, &arena, &consume, &why))
+    LIMITED(249, 1, 2, BYTES("\x0a\x01g"), none, rpcg_consume_decode(body, &arena, &consume, &why))
 }
 
 static void requests_of_groups_are_understood(void **state)
@@ -319,7 +370,8 @@ int main(void)
         cmocka_unit_test(records_tell_null_from_empty), cmocka_unit_test(requests_that_make_no_sense_say_why),
         cmocka_unit_test(many_empty_records_end_at_the_cap_of_the_arena), cmocka_unit_test(every_prefix_of_a_message_is_refused_or_understood),
         cmocka_unit_test(fetch_and_subscribe_have_their_defaults), cmocka_unit_test(offsets_become_kafkas_special_times),
-        cmocka_unit_test(requests_of_groups_that_make_no_sense_say_why), cmocka_unit_test(requests_of_groups_are_understood),
+        cmocka_unit_test(requests_of_groups_that_make_no_sense_say_why), cmocka_unit_test(names_that_are_too_long_are_refused),
+        cmocka_unit_test(requests_of_groups_are_understood),
         cmocka_unit_test(an_error_info_has_its_reason_domain_and_leader) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
