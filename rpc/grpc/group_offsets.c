@@ -168,7 +168,8 @@ void rpcg_commit_offsets_start(struct rpcg_call *call)
     struct offsets_own *own = call->own;
     const char *why = NULL;
     own->call = call;
-    start(own, rpcg_commit_decode(call->body, &call->arena, &own->commit, &why), why);
+    const enum ot_err err = rpcg_commit_decode(call->body, &call->arena, &own->commit, &why);
+    start(own, err, why);
 }
 
 void rpcg_fetch_offsets_start(struct rpcg_call *call)

@@ -128,12 +128,21 @@ def test_offsets_are_what_kafkas_clients_see(broker, admin, log, name):
     ("CommitOffsets", lambda t: pb.CommitOffsetsRequest(group=t, transactional_id="x", offsets=[pb.GroupOffset(topic=t)]), "INVALID_ARGUMENT", "INVALID_REQUEST"),
     ("CommitOffsets", lambda t: pb.CommitOffsetsRequest(group=t, offsets=[pb.GroupOffset(topic="not-" + t)]), "NOT_FOUND", "UNKNOWN_TOPIC_OR_PARTITION"),
     ("CommitOffsets", lambda t: pb.CommitOffsetsRequest(group=t, offsets=[pb.GroupOffset(topic=t, metadata="x" * 5000)]), "INVALID_ARGUMENT", "OFFSET_METADATA_TOO_LARGE"),
+    ("CommitOffsets", lambda t: pb.CommitOffsetsRequest(group="g" * 256, offsets=[pb.GroupOffset(topic=t)]), "INVALID_ARGUMENT", "INVALID_REQUEST"),
     ("FetchOffsets", lambda t: pb.FetchOffsetsRequest(), "INVALID_ARGUMENT", "INVALID_REQUEST"),
     ("FetchOffsets", lambda t: pb.FetchOffsetsRequest(group=t, partitions=[pb.GroupPartition()]), "INVALID_ARGUMENT", "INVALID_REQUEST"),
 ])
 def test_offsets_that_cannot_be(log, topic, method, request_, code, reason):
     got, details = refused(getattr(log, method), request_(topic), timeout=20)
     assert (got, details.reason) == (code, reason)
+
+
+def test_a_commit_that_cannot_be_says_why(log, topic):
+    for request, words in [(pb.CommitOffsetsRequest(group=topic), "there are no offsets"),
+                           (pb.CommitOffsetsRequest(group="g" * 40000, offsets=[pb.GroupOffset(topic=topic)]), "255 bytes at most")]:
+        with pytest.raises(grpc.RpcError) as failure:
+            log.CommitOffsets(request, timeout=20)
+        assert words in failure.value.details()
 
 
 # ---- members
