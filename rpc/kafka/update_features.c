@@ -42,7 +42,7 @@ static void answer(struct rpc_request *request, enum ot_err error, const char *t
     request->error = error;
     (void)snprintf(whole, sizeof whole, "The update failed for all features since the following feature had an error: %s", text);
     response.error_code = ot_err_kafka(request->error);
-    response.error_message = rpc_error_text(request->error, whole);
+    response.error_message = rpc_error_text(request->error, request->error == OT_OK ? NULL : whole);
     if (request->header.version <= 1 && request->error == OT_OK) {
         response.results.count = asked->feature_updates.count;
         response.results.items = rpc_alloc(request, (size_t)asked->feature_updates.count, sizeof *response.results.items);

@@ -379,6 +379,7 @@ static void features_stay_at_their_level(void **state)
         keys[0].upgrade_type = 1;
         exchange(fd, OT_API_UPDATE_FEATURES, version, &request, &response);
         assert_int_equal(response.error_code, 0);
+        assert_true(response.error_message.null);
         assert_int_equal(response.results.count, version <= 1 ? 1 : 0);
         for (int16_t level = -1; level <= 3; level++) {
             if (level == 2) continue;
