@@ -88,6 +88,10 @@ static void conn_tick(struct ot_timer *timer)
     const int64_t now_us = conn_now(conn);
     const bool partial = conn->frame != NULL || conn->head_got > 0;
     if (!conn_may_take(conn)) conn->read_us = now_us;             /* we are not reading: the peer is not to blame */
+    if (conn->probation_us != 0 && now_us >= conn->probation_us) {
+        ot_conn_abort(conn, "it did not say in time who it is");
+        return;
+    }
     if (conn->out != NULL && !conn->io_busy && now_us - conn->sent_us >= setup->progress_us) {
         NET_COUNT(conn->loop, closed_no_progress, 1);
         ot_conn_abort(conn, "an answer made no progress");
@@ -106,7 +110,22 @@ static void conn_tick(struct ot_timer *timer)
     }
     int64_t tick_us = setup->progress_us / 4;
     if (setup->idle_us >= 0) tick_us = OT_MIN(tick_us, setup->idle_us / 4);
+    if (conn->probation_us != 0) tick_us = OT_MIN(tick_us, conn->probation_us - now_us);
     ot_exec_timer_set(conn->loop->exec, timer, now_us + OT_MAX(TICK_US_MIN, OT_MIN(tick_us, TICK_US_MAX)));
+}
+
+void ot_conn_probation(struct ot_conn *conn, uint32_t request_bytes_max, int64_t us)
+{
+    if (conn->closed) return;
+    conn->bytes_max = request_bytes_max;
+    conn->probation_us = conn_now(conn) + us;
+    conn_tick(&conn->timer);
+}
+
+void ot_conn_trust(struct ot_conn *conn)
+{
+    conn->bytes_max = 0;
+    conn->probation_us = 0;
 }
 
 static void conn_socket_options(struct ot_conn *conn)
@@ -302,9 +321,10 @@ static bool frame_begin(struct ot_conn *conn)
     struct net_loop *loop = conn->loop;
     const struct ot_net_setup *setup = net_setup(loop->net);
     const int32_t size = ot_load_i32(conn->head);
-    if (size <= 0 || (uint32_t)size > setup->request_bytes_max) {
+    const uint32_t max = conn->bytes_max > 0 ? OT_MIN(conn->bytes_max, setup->request_bytes_max) : setup->request_bytes_max;
+    if (size <= 0 || (uint32_t)size > max) {
         NET_COUNT(loop, closed_bad_frame, 1);
-        ot_log(OT_LOG_WARN, "net", "bad_frame", "peer=%s listener=%s size=%d max=%u", conn->peer, conn->listener, size, setup->request_bytes_max);
+        ot_log(OT_LOG_WARN, "net", "bad_frame", "peer=%s listener=%s size=%d max=%u", conn->peer, conn->listener, size, max);
         ot_conn_finish(conn, "a request of an impossible size");
         return false;
     }

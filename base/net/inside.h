@@ -82,6 +82,8 @@ struct ot_conn {
     struct net_stash *stash;
     struct ot_reply *waiting;              /* offered, put off */
     int64_t read_us;                       /* last byte in */
+    uint32_t bytes_max;                    /* of a request, while it is on probation; 0: as the setup says */
+    int64_t probation_us;                  /* closed then; 0: not on probation */
     /* requests, oldest first */
     struct ot_reply *replies, *replies_last;
     uint32_t reply_count;

@@ -30,6 +30,7 @@ RPC_HANDLER(peer_hello)
     const enum ot_err err = broker_peer_hello(request->server->broker, request->door->hello, body, &response);
     request->error = err;
     if (err != OT_OK) ot_conn_finish(request->conn, "its hello was refused");
+    else if (request->door->hello->done) ot_conn_trust(request->conn);
     rpc_respond(request, &response);
 }
 

@@ -6,6 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#define HELLO_BYTES_MAX 4096u              /* who has not said hello gets no more of the memory that the brokers share */
+#define HELLO_US 5000000
+
 enum ot_request_fate rpc_dispatch(struct ot_conn *conn, struct ot_reply *reply);
 
 /* The limits of connections may change while we run. */
@@ -48,6 +51,7 @@ static void peer_opened(struct ot_conn *conn)
 {
     struct rpc_peer_conn *door = ot_conn_door(conn);
     door->conn.hello = &door->hello;
+    ot_conn_probation(conn, HELLO_BYTES_MAX, HELLO_US);
     conn_opened(conn);
 }
 

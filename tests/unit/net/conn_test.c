@@ -328,6 +328,41 @@ static void an_impossible_size_closes_behind_the_answers_that_are_due(void **sta
     }
 }
 
+static void who_is_on_probation_announces_little_and_is_soon_gone(void **state)
+{
+    (void)state;
+    static uint8_t large[8192] = "e";
+    uint8_t head[4];
+    door_init();
+    door.probation_bytes = 4096;
+    door.probation_us = 200000;
+    door_start();
+    const int greedy = door_client(), idle = door_client(), slow = door_client(), known = door_client();
+    ot_store_u32(head, 4097);
+    say(greedy, head, 4);
+    hear_end(greedy);
+    ot_store_u32(head, 4096);
+    say(slow, head, 4);                    /* and nothing of it */
+    say_text(known, "t");
+    hear_text(known, "t");
+    hear_end(idle);
+    hear_end(slow);
+    say_frame(known, large, sizeof large);
+    say_text(known, "e");
+    uint8_t *heard = malloc(sizeof large + 4);
+    assert_true(hear_bytes(known, heard, sizeof large + 4));
+    free(heard);
+    hear_text(known, "e");
+    struct ot_net_stats stats;
+    ot_net_stats(door.net, &stats);
+    assert_int_equal(stats.closed_bad_frame, 1);
+    close(greedy);
+    close(idle);
+    close(slow);
+    close(known);
+    door_stop();
+}
+
 static void a_request_that_the_door_refuses_closes_behind_the_answers_that_are_due(void **state)
 {
     (void)state;
@@ -423,6 +458,7 @@ int main(void)
         cmocka_unit_test(a_pool_at_its_cap_slows_down_and_never_stops),
         cmocka_unit_test(nothing_is_begun_while_the_answers_are_at_their_cap),
         cmocka_unit_test(an_impossible_size_closes_behind_the_answers_that_are_due),
+        cmocka_unit_test(who_is_on_probation_announces_little_and_is_soon_gone),
         cmocka_unit_test(a_request_that_the_door_refuses_closes_behind_the_answers_that_are_due),
         cmocka_unit_test(what_was_sent_before_the_end_is_taken),
         cmocka_unit_test(a_peer_that_leaves_frees_all_once_the_door_has_answered),

@@ -31,6 +31,7 @@ struct door {
     pthread_mutex_t mutex;
     struct ot_reply *held[HELD_MAX];       /* 'h': answered by door_release */
     uint32_t held_count, taken, put_off, opened, closed, ended;
+    uint32_t probation_bytes; int64_t probation_us;        /* of who comes; 't' ends it */
     bool wait_on;                          /* 'w' is put off while set */
     _Atomic uint32_t pins_out;
     int file;                              /* 'f': bytes from here */
@@ -87,6 +88,7 @@ static enum ot_request_fate door_request(struct ot_conn *conn, struct ot_reply *
     if (reply->data[0] == 'h') door.held[door.held_count++] = reply;
     pthread_mutex_unlock(&door.mutex);
     if (wait) return OT_REQUEST_LATER;
+    if (reply->data[0] == 't') ot_conn_trust(conn);
     switch (reply->data[0]) {
     case 'h': break;
     case 'n': ot_reply_none(reply); break;
@@ -104,6 +106,7 @@ static void door_opened(struct ot_conn *conn)
 {
     *(uint32_t *)ot_conn_door(conn) = 77;
     ot_conn_describe(conn, ot_str_of("client-1"), ot_str_of("librdkafka"), ot_str_of("2.3.0"));
+    if (door.probation_us > 0) ot_conn_probation(conn, door.probation_bytes, door.probation_us);
     pthread_mutex_lock(&door.mutex);
     door.opened++;
     pthread_mutex_unlock(&door.mutex);
