@@ -66,6 +66,12 @@ static void links_close(struct broker_peer *peer)
     }
 }
 
+static void other(struct broker_peer *peer, struct ot_str host, int32_t port)  /* mutex held: another place to look */
+{
+    text_copy(peer->other_host, host);
+    peer->other_port = port;
+}
+
 static void move(struct broker_peer *peer, struct ot_str host, int32_t port)   /* mutex held */
 {
     if (text_is(peer->host, host) && peer->port == port) return;
@@ -73,17 +79,27 @@ static void move(struct broker_peer *peer, struct ot_str host, int32_t port)   /
     peer->other_port = peer->port;
     text_copy(peer->host, host);
     peer->port = port;
+    atomic_store(&peer->elsewhere, false);
+    atomic_store(&peer->lost, false);          /* that nobody listens at the new place says nothing of who was at the old one */
     links_close(peer);                         /* what is under way is answered, and goes to the new place when it is asked again */
 }
 
 static bool usable(struct ot_str host, int32_t port) { return !host.null && host.bytes > 0 && host.bytes < BROKER_PEER_HOST_BYTES && port > 0 && port <= 65535; }
 
+static bool reached(const struct broker_peer *peer) { return peer->links[BROKER_PEER_MESSAGES] != NULL && ot_link_up(peer->links[BROKER_PEER_MESSAGES]); }
+
+/* A hello moves a peer that is not reached. One that is may have a double, with its node.id and the right secret: where that one is, is looked at when the peer is lost. */
 void broker_peers_address(struct broker_peers *peers, int32_t id, struct ot_str host, int32_t port, bool hello)
 {
     if (id < 0 || id == peers->node_id || !usable(host, port)) return;
     pthread_mutex_lock(&peers->mutex);
     struct broker_peer *peer = peers->stopped ? NULL : find_or_add(peers, id);
-    if (peer != NULL && (hello || peer->port == 0)) move(peer, host, port);
+    if (peer != NULL && (peer->port == 0 || (hello && !reached(peer)))) {
+        move(peer, host, port);
+    } else if (peer != NULL && hello && (!text_is(peer->host, host) || peer->port != port)) {
+        other(peer, host, port);
+        atomic_store(&peer->elsewhere, true);
+    }
     pthread_mutex_unlock(&peers->mutex);
 }
 
@@ -99,8 +115,7 @@ static void row_says(struct broker_peers *peers, int32_t id, struct ot_str host,
     if (!first) {
         move(peer, host, port);
     } else if (!text_is(peer->host, host) || peer->port != port) {
-        text_copy(peer->other_host, host);
-        peer->other_port = port;
+        other(peer, host, port);
     }
 }
 
@@ -177,11 +192,15 @@ static void link_event(void *arg, enum ot_link_event event)        /* of the con
         ot_log(OT_LOG_WARN, "peer", "not_reached", "node=%d reason=%s", peer->id, event == OT_LINK_REFUSED ? "refused" : "failed");
     }
     if (event == OT_LINK_UP) {
-        peer->lost = false;
+        atomic_store(&peer->lost, false);
+        atomic_store(&peer->elsewhere, false); /* it is here */
         peer->misses = 0;
     }
-    if (event == OT_LINK_LOST) peer->lost = true;
-    const bool dead = peer->lost && event == OT_LINK_REFUSED, news = atomic_exchange(&peer->dead, dead) != dead;
+    if (event == OT_LINK_LOST) {
+        atomic_store(&peer->lost, true);
+        if (atomic_load(&peer->elsewhere)) peer->misses = MISSES - 1;      /* it said that it moved: one more try at the old place */
+    }
+    const bool dead = atomic_load(&peer->lost) && event == OT_LINK_REFUSED, news = atomic_exchange(&peer->dead, dead) != dead;
     if (dead && news && peer->peers->gone != NULL) peer->peers->gone(peer->peers->gone_arg, peer->id);
     if (failing) look_elsewhere(peer);
 }

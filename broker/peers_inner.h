@@ -17,7 +17,8 @@ struct broker_peer {
     char other_host[BROKER_PEER_HOST_BYTES]; int32_t other_port;       /* where it was said to be otherwise: tried when it is not found */
     uint32_t misses;                                           /* of the links' loop: tries in vain, one after the other */
     struct ot_link *links[BROKER_PEER_KINDS];                  /* NULL: not needed yet */
-    bool lost;                                                 /* of the links' loop: its connection broke, and none was made since */
+    _Atomic bool lost;                                         /* its connection broke, and none was made since */
+    _Atomic bool elsewhere;                                    /* a hello named other_host while the connection was up */
     _Atomic bool dead;                                         /* and its machine says that nobody listens there any more */
     _Atomic bool failing;                                      /* said so in the log */
 };

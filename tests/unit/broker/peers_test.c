@@ -9,6 +9,7 @@
 #include "broker/voters.h"
 
 #include <string.h>
+#include <sys/select.h>
 
 /* ---- hello: both sides as functions */
 
@@ -254,6 +255,47 @@ static void answers_come_back_by_name(void **state)
     ot_arena_free(&arena);
 }
 
+/* ---- where they are */
+
+static int32_t port_of(struct broker *broker, int32_t id)
+{
+    char host[BROKER_PEER_HOST_BYTES];
+    struct ot_link_setup setup;
+    assert_int_equal(broker_peer_link(broker, id, host, &setup), OT_OK);
+    return setup.port;
+}
+
+static void a_hello_does_not_move_a_peer_that_is_reached(void **state)
+{
+    (void)state;
+    char why[200];
+    int fds[OT_NET_SOCKETS_MAX];
+    uint32_t count = 0;
+    uint16_t port = 0;
+    struct broker *broker = calloc(1, sizeof *broker);
+    struct broker_peers *peers = broker->peers = peers_of(1, "", "c");
+    assert_int_equal(ot_net_listen("127.0.0.1", 0, 5, fds, &count, &port, why, sizeof why), OT_OK);
+    broker_peers_address(peers, 2, ot_str_of("127.0.0.1"), 1, true);
+    assert_int_equal(port_of(broker, 2), 1);
+    broker_peers_address(peers, 2, ot_str_of("127.0.0.1"), port, true);
+    assert_int_equal(port_of(broker, 2), port);
+    struct broker_peer *peer = peers->all[0];
+    const struct ot_link_setup setup = { .host = "127.0.0.1", .port = port, .pool = peers->pool, .keep = true };      /* without a greeting it is up when TCP is */
+    assert_int_equal(ot_link_open(peers->links, &setup, &peer->links[BROKER_PEER_MESSAGES]), OT_OK);
+    for (int i = 0; i < 10000 && broker_peers_up(peers) == 0; i++) {
+        struct timeval pause = { .tv_usec = 1000 };
+        select(0, NULL, NULL, NULL, &pause);
+    }
+    assert_int_equal(broker_peers_up(peers), 1);
+    broker_peers_address(peers, 2, ot_str_of("127.0.0.1"), 9, true);
+    assert_int_equal(port_of(broker, 2), port);
+    assert_int_equal(peer->other_port, 9);
+    assert_int_equal(broker_peers_up(peers), 1);
+    broker_peers_free(peers);
+    for (uint32_t i = 0; i < count; i++) close(fds[i]);
+    free(broker);
+}
+
 /* ---- the list */
 
 static void voters_are_read_as_they_are_written(void **state)
@@ -276,7 +318,7 @@ int main(void)
         cmocka_unit_test(brokers_that_know_the_same_secret_meet), cmocka_unit_test(brokers_that_do_not_are_refused_by_both_sides),
         cmocka_unit_test(strangers_and_doubles_are_refused), cmocka_unit_test(old_reflected_and_changed_proofs_do_not_serve),
         cmocka_unit_test(every_request_survives_the_way), cmocka_unit_test(nobody_speaks_for_another_broker_and_nothing_is_missing),
-        cmocka_unit_test(answers_come_back_by_name), cmocka_unit_test(voters_are_read_as_they_are_written),
+        cmocka_unit_test(answers_come_back_by_name), cmocka_unit_test(a_hello_does_not_move_a_peer_that_is_reached), cmocka_unit_test(voters_are_read_as_they_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
