@@ -189,7 +189,7 @@ static void beaten(struct broker *broker, const struct coord_request *request)
     if (request->error != OT_OK) {
         return;
     }
-    if (strcmp(config_of(broker)->ottla_leader_lease, "strict") == 0) {
+    if (!request->fenced && strcmp(config_of(broker)->ottla_leader_lease, "strict") == 0) {
         const int64_t session_us = (int64_t)config_of(broker)->broker_session_timeout_ms * 1000;
         atomic_store(&broker->core.lease_end_us, member->sent_us + session_us / 100 * LEASE_PERCENT);
     }

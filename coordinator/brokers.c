@@ -213,6 +213,9 @@ static enum ot_err set_fenced(struct coord_turn *turn, int32_t id, struct ot_coo
     if (err != OT_OK || (err = coord_live_load(turn->coord)) != OT_OK) {
         return err;
     }
+    if (fenced) {
+        coord_session_fenced(turn->coord, id, turn->version);
+    }
     struct coord_leaving leaving = { .broker_id = id };
     return recompute(turn, id, fenced ? &leaving : NULL);
 }
@@ -230,7 +233,7 @@ enum ot_err coord_ask_heartbeat(struct coord_turn *turn)
             (long long)ask->broker_epoch, (long long)row.broker_epoch);
     }
     coord_session_heard(turn->coord, ask);
-    bool fenced = ask->want_fence || (row.fenced && ask->applied_version < row.broker_epoch);
+    bool fenced = ask->want_fence || (row.fenced && (ask->applied_version < row.broker_epoch || !coord_session_knows(turn->coord, ask)));
     turn->request->fenced = fenced;
     if (ask->want_shutdown && !row.in_controlled_shutdown) {
         return shut_down(turn, &row);

@@ -40,7 +40,7 @@ struct coord_register {
     const struct coord_endpoint *endpoints; uint32_t endpoint_count;
     struct ot_str rack;                                        /* null: none */
 };
-/* broker_epoch not current: STALE_BROKER_EPOCH. Unfences once applied_version has reached the registration. */
+/* broker_epoch not current: STALE_BROKER_EPOCH. Unfences once applied_version has reached the registration, and the fencing if there was one since. */
 struct coord_heartbeat {
     int32_t broker_id; int64_t broker_epoch, applied_version;
     bool want_fence;

@@ -12,7 +12,7 @@ static struct coord_session *session_of(struct coord *coord, int32_t id)
         return NULL;
     }
     struct coord_session *session = &coord->sessions[coord->session_count++];
-    *session = (struct coord_session){ .id = id, .heard_us = coord->now_us, .applied_version = -1, .broker_epoch = -1, .alter_sequence = -1 };
+    *session = (struct coord_session){ .id = id, .heard_us = coord->now_us, .applied_version = -1, .broker_epoch = -1, .alter_sequence = -1, .fenced_version = -1 };
     return session;
 }
 
@@ -26,6 +26,20 @@ void coord_session_heard(struct coord *coord, const struct coord_heartbeat *ask)
         session->broker_epoch = ask->broker_epoch;
         coord->sessions_due_us = OT_MIN(coord->sessions_due_us, coord->now_us + coord->config.session_us);
     }
+}
+
+void coord_session_fenced(struct coord *coord, int32_t id, int64_t version)
+{
+    struct coord_session *session = session_of(coord, id);
+    if (session != NULL) {
+        session->fenced_version = version;
+    }
+}
+
+bool coord_session_knows(struct coord *coord, const struct coord_heartbeat *ask)
+{
+    const struct coord_session *session = session_of(coord, ask->broker_id);
+    return session == NULL || ask->applied_version >= session->fenced_version;
 }
 
 bool coord_session_in_order(struct coord *coord, int32_t id, int64_t broker_epoch, int64_t sequence)
@@ -50,7 +64,7 @@ void coord_sessions_begin(struct coord *coord)
 {
     coord->session_count = 0;
     for (uint32_t i = 0; i < coord->live.count; i++) {
-        (void)session_of(coord, coord->live.brokers[i].id);
+        coord_session_fenced(coord, coord->live.brokers[i].id, coord->committed.stamp.version);    /* who is fenced was so by then */
     }
     coord->sessions_due_us = coord->now_us + coord->config.session_us;
 }

@@ -171,7 +171,7 @@ static void revive(struct world *w)
             continue;
         }
         w->asks[0] = (struct coord_request){ .ask = COORD_ASK_HEARTBEAT, .if_version = -1,
-            .u.heartbeat = { .broker_id = id, .broker_epoch = row.broker_epoch, .applied_version = row.broker_epoch } };
+            .u.heartbeat = { .broker_id = id, .broker_epoch = row.broker_epoch, .applied_version = coord_view(w->coord)->stamp.version } };
         w->busy[0] = true;
         step(w, (struct coord_in){ .kind = COORD_REQUEST, .request = &w->asks[0] });
     }

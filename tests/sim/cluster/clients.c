@@ -94,7 +94,8 @@ static void prepare_broker(struct node *node, struct client *client)
         .u.register_ = { .broker_id = 1, .incarnation_id = { { 7 } }, .rack = { .null = true } } };
     if (coord_broker_get(coord_view(node->coord), 1, &arena, &row) == OT_OK) {
         client->request.ask = COORD_ASK_HEARTBEAT;
-        client->request.u.heartbeat = (struct coord_heartbeat){ .broker_id = 1, .broker_epoch = row.broker_epoch, .applied_version = row.broker_epoch };
+        client->request.u.heartbeat = (struct coord_heartbeat){ .broker_id = 1, .broker_epoch = row.broker_epoch,
+            .applied_version = coord_view(node->coord)->stamp.version };
     }
 }
 

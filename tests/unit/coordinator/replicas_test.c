@@ -202,6 +202,22 @@ static struct coord_request beat(struct desk *desk, int32_t id, bool stops)
     return ask;
 }
 
+static void a_broker_is_not_unfenced_before_it_knows_that_it_was_fenced(void **state)
+{
+    struct desk *desk = *state;
+    const int64_t before = coord_view(desk->coord)->stamp.version;
+    assert_true(before >= epoch_of(desk, 1));
+    assert_int_equal(fence(desk, 1), OT_OK);
+    assert_int_equal(row_of(desk).leader, 2);
+    struct coord_request ask = { .ask = COORD_ASK_HEARTBEAT, .u.heartbeat = { .broker_id = 1, .broker_epoch = epoch_of(desk, 1), .applied_version = before } };
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_OK);
+    assert_true(ask.fenced);                   /* a lease that it took for this answer would be one beside its successor */
+    ask = beat(desk, 1, false);
+    assert_int_equal(ask.error, OT_OK);
+    assert_false(ask.fenced);
+}
+
 static void a_stopping_broker_goes_when_everybody_knows_who_leads(void **state)
 {
     struct desk *desk = *state;
@@ -255,7 +271,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(who_leaves_below_min_isr_stays_eligible), TEST(altering_is_compared_and_set), TEST(the_preferred_leader_is_elected_when_it_is_in_sync),
         TEST(an_unclean_election_says_what_may_be_lost), TEST(a_reassignment_ends_when_the_new_ones_are_in_sync),
-        TEST(a_reassignment_can_be_cancelled_and_replaced), TEST(a_stopping_broker_goes_when_everybody_knows_who_leads),
+        TEST(a_reassignment_can_be_cancelled_and_replaced),
+        TEST(a_broker_is_not_unfenced_before_it_knows_that_it_was_fenced), TEST(a_stopping_broker_goes_when_everybody_knows_who_leads),
         TEST(the_last_one_in_sync_keeps_its_lead_when_it_stops), TEST(a_broker_is_forgotten_once_it_holds_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
