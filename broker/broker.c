@@ -164,7 +164,12 @@ static enum ot_err coordinator_config(struct broker *broker, const struct broker
     return OT_OK;
 }
 
-static void peer_gone(void *arg, int32_t node_id) { broker_coordinator_gone(((struct broker *)arg)->coordinator, node_id); }
+/* With strict leases nobody leads instead before the lease of who leads has run out, whatever its connection looks like. */
+static void peer_gone(void *arg, int32_t node_id)
+{
+    const struct broker *broker = arg;
+    if (strcmp(broker_config_current(broker->setup.config)->ottla_leader_lease, "strict") != 0) broker_coordinator_gone(broker->coordinator, node_id);
+}
 
 static enum ot_err start_coordinator(struct broker *broker, struct broker_identity *identity)
 {

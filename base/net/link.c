@@ -139,6 +139,8 @@ void link_connected(struct ot_link *link)
         if (greet_on(link, NULL) != OT_OK) link_lost(link, OT_LINK_FAILED);
         return;
     }
+    const uint32_t at = link->address_at % link->address_count;
+    memcpy(&link->was_up.name, &link->addresses[at].name, link->was_up.bytes = link->addresses[at].bytes);
     link->state = LINK_UP;
     link->heard_us = link->up_since_us = link_now(link);
     atomic_store(&link->up, true);
@@ -148,9 +150,17 @@ void link_connected(struct ot_link *link)
 
 static int64_t jitter(struct ot_link *link, int64_t us) { return us / 2 + (int64_t)ot_rng_below(&link->links->rng, (uint64_t)us / 2 + 1); }
 
+/* Of a name with several addresses, another one that refuses says nothing of who was at the one that was up. */
+static bool refuses_elsewhere(const struct ot_link *link)
+{
+    const uint32_t at = link->address_count > 0 ? link->address_at % link->address_count : 0;
+    return link->was_up.bytes > 0 && (link->addresses[at].bytes != link->was_up.bytes || memcmp(&link->addresses[at].name, &link->was_up.name, link->was_up.bytes) != 0);
+}
+
 void link_lost(struct ot_link *link, enum ot_link_event why)
 {
     const bool was_up = link->state == LINK_UP;
+    if (why == OT_LINK_REFUSED && refuses_elsewhere(link)) why = OT_LINK_FAILED;
     link_close_fd(link);
     link->state = LINK_IDLE;
     atomic_store(&link->up, false);

@@ -41,6 +41,7 @@ struct ot_link {
     int64_t pause_us;                      /* the next one */
     struct { struct sockaddr_storage name; socklen_t bytes; } addresses[LINK_ADDRESSES_MAX];
     uint32_t address_count, address_at;
+    struct { struct sockaddr_storage name; socklen_t bytes; } was_up;  /* bytes 0: none was */
     struct ot_loop_fd event;
     struct ot_transport transport;
     bool readable, writable;

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -384,6 +385,26 @@ static void nobody_there_is_told_and_tried_again(void **state)
     end(link);
 }
 
+/* Of a name with two addresses the one that was up is the one whose refusal counts. */
+static void another_address_that_refuses_says_nothing(void **state)
+{
+    (void)state;
+    const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+    struct addrinfo *list = NULL;
+    assert_int_equal(getaddrinfo("localhost", NULL, &hints, &list), 0);
+    const bool several = list->ai_next != NULL;
+    freeaddrinfo(list);
+    begin();
+    serve();
+    struct ot_link *link = open_link((struct ot_link_setup){ .host = "localhost", .keep = true, .pause_us = 1000, .pause_max_us = 5000 });
+    until(&t.events[OT_LINK_UP], 1);
+    assert_int_equal(t.events[OT_LINK_FAILED], 0);
+    stop_serving();
+    until(&t.events[OT_LINK_REFUSED], 3);
+    if (several) until(&t.events[OT_LINK_FAILED], 2);
+    end(link);
+}
+
 static void who_does_not_accept_is_given_up(void **state)
 {
     (void)state;
@@ -459,6 +480,7 @@ int main(void)
         cmocka_unit_test(a_lost_connection_answers_what_was_sent_and_is_made_again),
         cmocka_unit_test(an_answer_to_nothing_ends_the_connection),
         cmocka_unit_test(nobody_there_is_told_and_tried_again),
+        cmocka_unit_test(another_address_that_refuses_says_nothing),
         cmocka_unit_test(who_does_not_accept_is_given_up),
         cmocka_unit_test(more_calls_than_allowed_are_answered_at_once),
         cmocka_unit_test(the_greeting_comes_before_every_call),
