@@ -38,14 +38,28 @@ static void set_offset(struct broker_offsets_part *part, struct broker_partition
     if (part->leader_epoch < 0) part->leader_epoch = eng_epochs_latest(eng_log_epochs(owner->log));
 }
 
+/* A new leader's high watermark may be behind what the last one has shown, until its followers have fetched: what is above it cannot be told yet. */
+static bool lags(struct broker_partition *owner)
+{
+    pthread_mutex_lock(&owner->mutex);
+    const struct replica *replica = &owner->replica;
+    const bool is = replica->role == REPLICA_LEADER && replica->row.replica_count > 1 && replica->high_watermark < replica->epoch_start;
+    pthread_mutex_unlock(&owner->mutex);
+    return is;
+}
+
+static enum ot_err not_yet(const struct broker_offsets *offsets) { return offsets->api_version >= 5 ? OT_ERR_OFFSET_NOT_AVAILABLE : OT_ERR_LEADER_NOT_AVAILABLE; }
+
 static enum ot_err list(const struct broker_offsets *offsets, struct broker_offsets_part *part, struct broker_partition *owner)
 {
     struct eng_log *log = owner->log;
+    const bool behind = lags(owner);           /* before the limit is read: it only rises */
     int64_t limit = offsets->read_committed ? atomic_load(&owner->last_stable_offset) : atomic_load(&owner->high_watermark);
     struct eng_time_offset found = { -1, -1, -1 };
     enum ot_err err;
     switch (part->at) {
     case -1:
+        if (behind) return not_yet(offsets);
         set_offset(part, owner, limit);
         part->leader_epoch = owner->leader_epoch;
         return OT_OK;
@@ -65,6 +79,7 @@ static enum ot_err list(const struct broker_offsets *offsets, struct broker_offs
         err = eng_log_for_time(log, part->at, limit, &found);
     }
     if (err == OT_OK && found.offset >= limit) found = (struct eng_time_offset){ -1, -1, -1 };
+    if (err == OT_OK && found.offset < 0 && behind) return not_yet(offsets);
     part->offset = found.offset;
     part->timestamp_ms = found.timestamp_ms;
     part->leader_epoch = found.leader_epoch;

@@ -305,12 +305,53 @@ static void strangers_and_old_lives_are_refused(void **state)
     }
 }
 
+static void listed(struct broker_call *call) { OT_CONTAINER(call, struct broker_offsets, call)->timeout_ms = -1; }
+
+static enum ot_err list_at(struct cluster *c, int32_t id, int64_t at, int16_t version, int64_t *offset_out)
+{
+    struct broker_offsets_part part = { .topic = ot_str_of("t"), .current_leader_epoch = -1, .at = at };
+    struct broker_offsets offsets = { .call = { .home = c->nodes[id - 1].f.home, .done = listed }, .kind = BROKER_LIST_OFFSETS, .api_version = version, .parts = &part, .part_count = 1 };
+    broker_offsets(c->nodes[id - 1].f.broker, &offsets);
+    cluster_pass(c, 10);
+    assert_int_equal(offsets.timeout_ms, -1);
+    *offset_out = part.offset;
+    return part.error;
+}
+
+static void a_new_leader_says_no_latest_offset_that_may_go_back(void **state)
+{
+    struct cluster *c = *state;
+    static struct produce_call call;
+    int64_t offset;
+    started(c);
+    put_all(c, 1, 2);
+    cluster_pass(c, 600);
+    c->cut[3][1] = c->cut[3][2] = true;        /* 3 has not this one, so nobody may be told of it */
+    cluster_pass(c, 600);
+    cluster_put(c, 1, &call, -1, 1, 0);
+    cluster_pass(c, 100);
+    assert_int_equal(eng_log_end_offset(cluster_part(c, 2)->log), 3);
+    c->row.isr = 6;
+    cluster_lead(c, 2, 6);
+    cluster_pass(c, 20);
+    assert_int_equal(list_at(c, 2, -1, 5, &offset), OT_ERR_OFFSET_NOT_AVAILABLE);
+    assert_int_equal(list_at(c, 2, -1, 4, &offset), OT_ERR_LEADER_NOT_AVAILABLE);
+    assert_int_equal(list_at(c, 2, INT64_MAX, 5, &offset), OT_ERR_OFFSET_NOT_AVAILABLE);
+    assert_int_equal(list_at(c, 2, -2, 5, &offset), OT_OK);
+    assert_int_equal(offset, 0);
+    c->cut[3][1] = c->cut[3][2] = false;
+    cluster_pass(c, 3000);
+    assert_int_equal(list_at(c, 2, -1, 5, &offset), OT_OK);
+    assert_int_equal(offset, 3);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
     const struct CMUnitTest tests[] = { T(an_acks_all_answer_waits_for_every_member), T(high_watermarks_follow_without_new_records),
         T(a_silent_follower_leaves_the_isr_and_comes_back), T(too_few_members_refuse_acks_all), T(a_proposal_waits_for_a_mute_coordinator),
         T(a_deposed_leader_is_cut_where_the_histories_part), T(producers_go_on_at_the_next_leader), T(a_follower_behind_the_log_start_begins_there),
-        T(a_restarted_follower_catches_up), T(replicated_fsync_waits_for_every_disk), T(the_last_member_syncs_in_class_auto), T(strangers_and_old_lives_are_refused) };
+        T(a_restarted_follower_catches_up), T(replicated_fsync_waits_for_every_disk), T(the_last_member_syncs_in_class_auto), T(strangers_and_old_lives_are_refused),
+        T(a_new_leader_says_no_latest_offset_that_may_go_back) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
