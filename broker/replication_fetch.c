@@ -122,6 +122,7 @@ static bool round_add(struct broker_fetch_stream *stream, struct broker_fetch_sl
     }
     stream->slots[stream->slot_count++] = slot;
     slot->stream = stream;
+    slot->answered = false;
     return true;
 }
 
@@ -317,7 +318,8 @@ static void answer_take(struct broker_fetch_stream *stream, const struct ot_fetc
         const struct ot_fetch_response_fetchable_topic_response *topic = &response->responses.items[t];
         for (int32_t p = 0; p < topic->partitions.count; p++) {
             struct broker_fetch_slot *slot = slot_for(stream, &at, &topic->topic_id, topic->partitions.items[p].partition_index);
-            if (slot == NULL || slot->gone || started == stream->slot_count) continue;
+            if (slot == NULL || slot->gone || slot->answered) continue;
+            slot->answered = true;
             if (row_take(stream, slot, &topic->partitions.items[p])) work[started++] = slot;
         }
     }

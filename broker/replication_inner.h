@@ -21,6 +21,7 @@ struct broker_fetch_slot {                     /* one partition that is fetched 
     struct ot_task done_task;
     int64_t due_us;                            /* not before */
     uint32_t failures;
+    bool answered;                             /* this round's answer named it: one that names it again is not heard */
     bool gone;                                 /* let go of as soon as it is idle */
 };
 struct broker_fetch_stream {                   /* one request at a time to one leader */

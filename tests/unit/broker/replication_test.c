@@ -305,6 +305,28 @@ static void strangers_and_old_lives_are_refused(void **state)
     }
 }
 
+static void answers_that_lie_are_not_taken(void **state)
+{
+    struct cluster *c = *state;
+    started(c);
+    put_all(c, 1, 1);
+    c->twice = true;                           /* each partition is taken once */
+    put_all(c, 1, 2);
+    cluster_pass(c, 600);
+    assert_same_logs(c, 1, 2);
+    assert_same_logs(c, 1, 3);
+    c->twice = false;
+    c->lift = 1ull << 32;                      /* a batch that no segment of this log can hold is an error */
+    static struct produce_call call;
+    cluster_put(c, 1, &call, -1, 1, 0);
+    cluster_pass(c, 600);
+    assert_int_equal(eng_log_end_offset(cluster_part(c, 2)->log), eng_log_end_offset(cluster_part(c, 1)->log) - 1);
+    c->lift = 0;
+    cluster_pass(c, 3000);
+    assert_same_logs(c, 1, 2);
+    assert_same_logs(c, 1, 3);
+}
+
 static void listed(struct broker_call *call) { OT_CONTAINER(call, struct broker_offsets, call)->timeout_ms = -1; }
 
 static enum ot_err list_at(struct cluster *c, int32_t id, int64_t at, int16_t version, int64_t *offset_out)
@@ -352,6 +374,6 @@ int main(void)
         T(a_silent_follower_leaves_the_isr_and_comes_back), T(too_few_members_refuse_acks_all), T(a_proposal_waits_for_a_mute_coordinator),
         T(a_deposed_leader_is_cut_where_the_histories_part), T(producers_go_on_at_the_next_leader), T(a_follower_behind_the_log_start_begins_there),
         T(a_restarted_follower_catches_up), T(replicated_fsync_waits_for_every_disk), T(the_last_member_syncs_in_class_auto), T(strangers_and_old_lives_are_refused),
-        T(a_new_leader_says_no_latest_offset_that_may_go_back) };
+        T(answers_that_lie_are_not_taken), T(a_new_leader_says_no_latest_offset_that_may_go_back) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
