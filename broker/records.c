@@ -163,10 +163,14 @@ int32_t broker_records_batch_max(struct broker *broker, struct ot_str topic)
 
 /* ---- reading */
 
-static enum ot_err gather(struct ot_io *io, const struct eng_read_result *read, struct ot_buf *buf)
+static bool is_cancelled(struct broker_records *records) { return atomic_load_explicit(&records->cancelled, memory_order_relaxed); }
+
+static enum ot_err gather(struct broker_records *records, struct ot_io *io, struct ot_buf *buf)
 {
+    const struct eng_read_result *read = &records->row->read;
     for (uint32_t i = 0; i < read->span_count; i++) {
         const struct ot_span *span = &read->spans[i];
+        if (is_cancelled(records)) return OT_ERR_CANCELLED;
         if (span->bytes > buf->cap_bytes - buf->bytes) return OT_ERR_TOO_LARGE;
         /* into one piece, a copy: records are looked at here, not sent */
         enum ot_err err = span->memory != NULL ? ot_guarded_copy(buf->data + buf->bytes, span->memory, span->bytes)
@@ -219,6 +223,7 @@ static enum ot_err walk(struct broker_records *records, const struct ot_buf *buf
     const int64_t record_max = (int64_t)OT_MIN(ot_pool_cap_bytes(records->pool), (size_t)INT32_MAX);
     while ((err = eng_batch_split(&cursor, &piece)) == OT_OK) {
         struct eng_batch_info info;
+        if (is_cancelled(records)) return OT_ERR_CANCELLED;
         if ((err = eng_batch_parse(piece.data, piece.bytes, &info)) != OT_OK || (err = eng_batch_check_crc(piece.data, &info)) != OT_OK) return err;
         const int64_t end = eng_batch_last_offset(&info) + 1;
         if (info.control) marker_passed(aborting, &info);
@@ -235,21 +240,27 @@ static void done_run(struct ot_task *task)
     records->call.done(&records->call);
 }
 
-static void io_run(struct ot_task *task)
+static enum ot_err convert(struct broker_records *records)
 {
-    struct broker_records *records = OT_CONTAINER(task, struct broker_records, io_task);
     struct broker_core *core = broker_core_of(records->broker);
     const struct broker_fetch_row *row = records->row;
     struct aborting aborting = { .list = row->aborted, .count = OT_MAX(row->aborted_count, 0) };
     struct broker_decoder *decoder = broker_decoder_take(core);
     struct ot_buf *buf = ot_buf_new(records->pool, OT_MAX(row->read.bytes, 1u));
     aborting.ended = calloc((size_t)OT_MAX(aborting.count, 1), sizeof(*aborting.ended));
-    enum ot_err err = decoder == NULL || buf == NULL || aborting.ended == NULL ? OT_ERR_NO_MEMORY : gather(core->io, &row->read, buf);
+    enum ot_err err = decoder == NULL || buf == NULL || aborting.ended == NULL ? OT_ERR_NO_MEMORY : gather(records, core->io, buf);
     if (err == OT_OK) err = walk(records, buf, decoder->decode, &aborting);
-    records->error = err == OT_ERR_CANCELLED ? OT_OK : err;
     free(aborting.ended);
     ot_buf_unref(buf);
     if (decoder != NULL) broker_decoder_give(core, decoder);
+    return err;
+}
+
+static void io_run(struct ot_task *task)
+{
+    struct broker_records *records = OT_CONTAINER(task, struct broker_records, io_task);
+    const enum ot_err err = is_cancelled(records) ? OT_ERR_CANCELLED : convert(records);
+    records->error = err == OT_ERR_CANCELLED && !is_cancelled(records) ? OT_OK : err;     /* the caller has enough: fine */
     records->call.task.run = done_run;
     ot_exec_post(records->call.home, &records->call.task);
 }

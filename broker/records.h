@@ -60,8 +60,9 @@ struct broker_records {
     int64_t from_offset;                       /* earlier records of the first batch are passed over */
     struct ot_pool *pool;                      /* holds what is read from the files */
     bool (*each)(struct broker_records *records, const struct broker_record_view *record);    /* on an I/O thread; false: enough */
+    _Atomic bool cancelled;                    /* set from any thread until done: nobody wants it any more, and the rest of the work is left; error says CANCELLED */
     /* answered */
-    enum ot_err error;                         /* NO_MEMORY, IO, CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE; what came before it was handed out */
+    enum ot_err error;                         /* NO_MEMORY, IO, CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, CANCELLED; what came before it was handed out */
     int64_t next_offset;                       /* behind the last record looked at; from_offset when there was none */
     /* the broker's own */
     struct broker *broker;

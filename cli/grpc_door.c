@@ -30,7 +30,8 @@ int cli_grpc_read(struct cli_grpc_door *door, const struct broker_config *config
     return -1;
 }
 
-int cli_grpc_bind(struct cli_grpc_door *door, const struct broker_config *config, struct ot_mem_budget *budget, struct ot_exec *io_exec, struct ot_metrics *metrics)
+int cli_grpc_bind(struct cli_grpc_door *door, const struct broker_config *config, struct ot_mem_budget *budget, struct ot_exec *io_exec, uint32_t io_threads,
+    struct ot_metrics *metrics)
 {
     if (door->listener_count == 0) return -1;
     const struct rpc_grpc_setup setup = {
@@ -42,6 +43,7 @@ int cli_grpc_bind(struct cli_grpc_door *door, const struct broker_config *config
         .quota_bytes = config->grpc_memory_bytes > 0 ? (uint64_t)config->grpc_memory_bytes : OT_MAX(budget->limit_bytes / 8, QUOTA_MIN_BYTES),
         .io = ot_io_real(),
         .io_exec = io_exec,
+        .taking_max = OT_MAX(io_threads / 2, 1u),
         .metrics = metrics,
     };
     char why[400] = "";

@@ -16,7 +16,8 @@ struct cli_grpc_door {
 /* What grpc.listeners and grpc.advertised.listeners say; -1: go on, else the exit code (words were printed). */
 int cli_grpc_read(struct cli_grpc_door *door, const struct broker_config *config);
 /* Binds the addresses, before the broker opens; -1: go on, else the exit code. Nothing is served yet. */
-int cli_grpc_bind(struct cli_grpc_door *door, const struct broker_config *config, struct ot_mem_budget *budget, struct ot_exec *io_exec, struct ot_metrics *metrics);
+int cli_grpc_bind(struct cli_grpc_door *door, const struct broker_config *config, struct ot_mem_budget *budget, struct ot_exec *io_exec, uint32_t io_threads,
+    struct ot_metrics *metrics);
 /* How the cluster is told where this broker takes gRPC calls; false: nowhere. Borrowed from the door. */
 bool cli_grpc_endpoint(const struct cli_grpc_door *door, struct broker_listener *out);
 OT_MUST_CHECK enum ot_err cli_grpc_start(struct cli_grpc_door *door, struct broker *broker);

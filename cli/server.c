@@ -370,7 +370,7 @@ static int run(struct house *house)
         ot_mem_watch(&house->budget, house->metrics);
         ot_exec_pool_watch(house->io_pool, house->metrics);
     }
-    if (err == OT_OK && (code = cli_grpc_bind(&house->grpc, config, &house->budget, ot_exec_pool_exec(house->io_pool), house->metrics)) >= 0) return code;
+    if (err == OT_OK && (code = cli_grpc_bind(&house->grpc, config, &house->budget, ot_exec_pool_exec(house->io_pool), house->io_threads, house->metrics)) >= 0) return code;
     if (err == OT_OK) err = start_broker(house);
     if (err == OT_OK) err = start_doors(house);
     if (err == OT_OK) err = cli_grpc_start(&house->grpc, house->broker);

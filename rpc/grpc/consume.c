@@ -401,6 +401,7 @@ static void close_step(struct rpcg_consume *own, int64_t now_us)
         own->fetch_cancelled = true;
         broker_fetch_cancel(&own->fetch);
     }
+    if (own->preparing) rpcg_row_cancel(&own->row);
     if (own->prepared) row_give(own);      /* which nobody wants any more */
     if (own->fetched && !own->preparing) rows_end(own);
     if (own->state == CONSUME_JOINED && !own->leaving) {

@@ -107,6 +107,8 @@ struct rpc_grpc_server {
     struct rpcg_call *open, *free;
     uint32_t open_count, free_count, calls_max;
     uint32_t away;                         /* tasks on io_exec that come back */
+    struct rpcg_row *line_first, *line_last;               /* rows that wait to have their records taken out, oldest first: they hold no memory yet */
+    uint32_t taking, taking_max;           /* rows whose records are being taken out: so few that appends find free I/O threads */
     struct rpcg_append *waiting_first, **waiting_last;     /* messages that wait for memory, oldest first */
     struct ot_pool_waiter waiter;
     struct ot_task waiter_task;
@@ -207,10 +209,14 @@ struct rpcg_row {
     struct rpcg_row_hold *hold;
     struct ot_buf *encoded;
     struct ot_task task;
+    struct rpcg_row *prev, *next;          /* in the line */
+    bool waiting;                          /* in the line */
     struct broker_records records;
 };
 /* Maps or decodes what the row read, off the thread if that may block; ready may be called before this returns. The fetch is released by the caller after ready. */
 void rpcg_row_prepare(struct rpcg_row *row);
+/* Between prepare and ready: nobody wants it any more. ready comes soon, and not before this returns; error may be CANCELLED. */
+void rpcg_row_cancel(struct rpcg_row *row);
 /* The message: head, then records or batches as field 8 or 15. Takes what the row holds over into it. NULL: no memory. */
 grpc_byte_buffer *rpcg_row_message(struct rpcg_row *row, const struct rpcg_row_head *head);
 void rpcg_row_free(struct rpcg_row *row);

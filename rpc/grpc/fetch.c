@@ -18,7 +18,10 @@ static void row_ready(struct rpcg_row *row)
     struct rpcg_call *call = row->call;
     struct fetch_own *own = call->own;
     const struct broker_fetch_row *read = row->row;
-    if (row->error != OT_OK) {
+    if (row->error == OT_ERR_CANCELLED) {
+        rpcg_end(call, GRPC_STATUS_UNAVAILABLE, "the server is stopping: fetch again");
+        rpcg_row_free(row);
+    } else if (row->error != OT_OK) {
         const struct rpcg_error error = rpcg_error_of(call->server, row->error, NULL, own->ask.topic, own->ask.partition, -1, -1);
         rpcg_fail(call, &error);
         rpcg_row_free(row);
@@ -54,8 +57,9 @@ static void fetch_done(struct broker_call *broker_call)
 void rpcg_fetch_cancel(struct rpcg_call *call, bool draining)
 {
     struct fetch_own *own = call->own;
-    (void)draining;                        /* what is there is the answer, and it is a good one */
-    if (own != NULL && own->fetching) broker_fetch_cancel(&own->fetch);
+    if (own == NULL) return;
+    if (own->fetching) broker_fetch_cancel(&own->fetch);       /* what is there is the answer, and it is a good one */
+    else if (!draining || own->row.waiting) rpcg_row_cancel(&own->row);
 }
 
 void rpcg_fetch_start(struct rpcg_call *call)

@@ -2,7 +2,7 @@
  *
  *   warm:  map ─► walk the batch headers (whole batches only; where to go on) ─► ready
  *   cold:  map ─► an I/O thread reads the pages in ─► walk ─► ready
- *   records: an I/O thread decodes into a buffer of the response pool ─► ready
+ *   records: wait in line ─► an I/O thread decodes into a buffer of the response pool ─► ready
  *
  * The hold is counted by the slices; the core lets go of them from any thread, when the socket has the bytes or never will. */
 #include "rpc/grpc/door.h"
@@ -97,6 +97,10 @@ static void populate_io(struct ot_task *task)
     struct rpcg_row *row = OT_CONTAINER(task, struct rpcg_row, task);
     const uintptr_t page = 4095;
     for (uint32_t i = 0; i < row->piece_count; i++) {
+        if (atomic_load_explicit(&row->records.cancelled, memory_order_relaxed)) {
+            row->error = OT_ERR_CANCELLED;
+            break;
+        }
         const uintptr_t from = (uintptr_t)row->pieces[i].data & ~page, to = ((uintptr_t)row->pieces[i].data + row->pieces[i].bytes + page) & ~page;
         if (madvise((void *)from, to - from, MADV_POPULATE_READ) != 0 && row->pieces[i].bytes > 0) {
             uint8_t byte;                  /* an old kernel, or a bad disk: the guarded touch tells */
@@ -177,14 +181,69 @@ static bool record_each(struct broker_records *records, const struct broker_reco
     return true;
 }
 
+static void take(struct rpcg_row *row)
+{
+    struct rpc_grpc_server *server = row->call->server;
+    server->taking++;
+    server->away++;
+    broker_records_read(server->broker, &row->records);
+}
+
+static void line_leave(struct rpcg_row *row)
+{
+    struct rpc_grpc_server *server = row->call->server;
+    *(row->prev != NULL ? &row->prev->next : &server->line_first) = row->next;
+    *(row->next != NULL ? &row->next->prev : &server->line_last) = row->prev;
+    row->prev = row->next = NULL;
+    row->waiting = false;
+}
+
+static void line_enter(struct rpcg_row *row)
+{
+    struct rpc_grpc_server *server = row->call->server;
+    row->prev = server->line_last;
+    row->next = NULL;
+    *(row->prev != NULL ? &row->prev->next : &server->line_first) = row;
+    server->line_last = row;
+    row->waiting = true;
+}
+
+static void line_go(struct rpc_grpc_server *server)
+{
+    while (server->line_first != NULL && server->taking < server->taking_max) {
+        struct rpcg_row *row = server->line_first;
+        line_leave(row);
+        take(row);
+    }
+}
+
+static void dropped_back(struct ot_task *task)
+{
+    struct rpcg_row *row = OT_CONTAINER(task, struct rpcg_row, task);
+    row->call->server->away--;
+    row->ready(row);
+}
+
+static void drop(struct rpcg_row *row)
+{
+    line_leave(row);
+    row->error = OT_ERR_CANCELLED;
+    row->task.run = dropped_back;
+    row->call->server->away++;
+    ot_exec_post(&row->call->server->exec, &row->task);
+}
+
 static void records_done(struct broker_call *call)
 {
     struct rpcg_row *row = OT_CONTAINER(call, struct rpcg_row, records.call);
+    struct rpc_grpc_server *server = row->call->server;
     const bool some = row->encoded != NULL && row->encoded->bytes > 0;
-    row->call->server->away--;
+    server->away--;
+    server->taking--;
     row->next_offset = row->records.next_offset;
     row->bytes = some ? row->encoded->bytes : 0;
     if (row->error == OT_OK && !some) row->error = row->records.error;         /* what came before a fault goes out first */
+    line_go(server);
     row->ready(row);
 }
 
@@ -193,8 +252,15 @@ static void records_prepare(struct rpcg_row *row)
     struct rpc_grpc_server *server = row->call->server;
     row->records = (struct broker_records){ .call = { .home = &server->exec, .done = records_done }, .row = row->row, .from_offset = row->from_offset,
         .pool = server->response_pool, .each = record_each };
-    server->away++;
-    broker_records_read(server->broker, &row->records);
+    line_enter(row);
+    line_go(server);
+    if (row->waiting && server->shut) drop(row);       /* the stop waits for what is under way, and for nothing that has not begun */
+}
+
+void rpcg_row_cancel(struct rpcg_row *row)
+{
+    atomic_store_explicit(&row->records.cancelled, true, memory_order_relaxed);
+    if (row->waiting) drop(row);
 }
 
 void rpcg_row_prepare(struct rpcg_row *row)

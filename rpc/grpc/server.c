@@ -282,7 +282,8 @@ enum ot_err rpc_grpc_server_open(const struct rpc_grpc_setup *setup, struct rpc_
     text_out[0] = '\0';
     if (server == NULL) return OT_ERR_NO_MEMORY;
     *server = (struct rpc_grpc_server){ .exec = { &server_ops }, .request_pool = setup->request_pool, .response_pool = setup->response_pool, .io = setup->io,
-        .io_exec = setup->io_exec, .metrics = setup->metrics, .security = setup->security, .woken = { woken_run, NULL }, .last_task = &server->first_task,
+        .io_exec = setup->io_exec, .taking_max = OT_MAX(setup->taking_max, 1u), .metrics = setup->metrics, .security = setup->security,
+        .woken = { woken_run, NULL }, .last_task = &server->first_task,
         .waiter = { .woken = memory_back }, .waiter_task = { .run = memory_back_run }, .sweep = { .fired = sweep_fired }, .calls_max = (uint32_t)config->grpc_calls_max,
         .progress_us = OT_MIN(config->ottla_connection_progress_timeout_ms, INT64_MAX / 1000) * 1000, .message_bytes_max = config->grpc_max_message_bytes,
         .heartbeat_ms = config->grpc_heartbeat_interval_ms, .inflight_bytes_max = (uint64_t)config->grpc_stream_inflight_bytes_max };

@@ -26,6 +26,7 @@ struct rpc_grpc_setup {
     uint64_t quota_bytes;                  /* of the C core's own memory, where it closes calls: grpc.memory.bytes, or from the budget */
     struct ot_io *io;                      /* probes cold ranges */
     struct ot_exec *io_exec;
+    uint32_t taking_max;                   /* how many answers have their records taken out at once, on io_exec: part of its threads, so that appends find others; 0: 1 */
     struct ot_metrics *metrics;            /* may be NULL */
     struct rpc_grpc_security security;
 };

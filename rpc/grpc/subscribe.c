@@ -338,7 +338,8 @@ void rpcg_subscribe_cancel(struct rpcg_call *call, bool draining)
     if (own == NULL || own->call == NULL) return;
     own->draining |= draining;
     if (own->fetching) broker_fetch_cancel(&own->fetch);       /* done comes soon, and ends it */
-    else if (!own->preparing && !call->writing) (void)ended(own);
+    else if (own->preparing) rpcg_row_cancel(&own->row);       /* so does ready */
+    else if (!call->writing) (void)ended(own);
     else if (call->cancelled) (void)ended(own);
 }
 

@@ -151,9 +151,13 @@ def drop_cache(path):
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def cold_reads(broker):
+def metric(broker, name):
     text = http(broker.rest + "/metrics")[2].decode()
-    return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith("ottla_log_cold_reads_total "))
+    return next((float(line.split()[-1]) for line in text.splitlines() if line.startswith(name + " ")), 0)
+
+
+def cold_reads(broker):
+    return metric(broker, "ottla_log_cold_reads_total")
 
 
 def test_cold_ranges_and_more_than_one_window_come_whole(own_broker):
@@ -206,3 +210,33 @@ def test_a_cold_log_is_followed_to_its_end(own_broker):
                 break
         assert batches == 100 and cold_reads(broker) > before
         stream.cancel()
+
+
+@pytest.mark.long
+def test_a_crowd_that_gave_up_holds_nothing_up(own_broker):
+    """Hundreds of subscriptions with large messages that nobody reads, then cancelled: work that was waiting for them is left, and the stop is clean and quick."""
+    broker = own_broker(ottla_io_threads=4)
+    topics, channels, streams = [f"t{i}" for i in range(3)], [], []
+    with channel(broker) as made:
+        log = pb_grpc.LogStub(made)
+        one = batch.build([b"x" * 100] * 9000)
+        for topic in topics:
+            for _ in range(18):
+                log.Produce(pb.ProduceRequest(topic=topic, record_batches=one), timeout=20)
+        ask = pb.SubscribeRequest(max_bytes=16000000, partitions=[pb.SubscribePartition(topic=topic, start=pb.START_EARLIEST) for topic in topics])
+        for _ in range(8):
+            channels.append(grpc.insecure_channel(f"127.0.0.1:{broker.more_ports[1]}",
+                                                  options=[("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]))
+            streams += [pb_grpc.LogStub(channels[-1]).Subscribe(ask) for _ in range(50)]
+        until(lambda: metric(broker, 'ottla_sent_bytes_total{path="copy"}') > 30 << 20, 60, "the first messages are under way")
+        started = time.monotonic()
+        log.Produce(pb.ProduceRequest(topic="t0", record_batches=one), timeout=20)
+        assert time.monotonic() - started < 5, "an append waited for subscribers"
+        for stream in streams:
+            stream.cancel()
+        started = time.monotonic()
+        broker.stop()
+        assert time.monotonic() - started < 10, f"the stop waited for calls that had ended:\n{broker.log_tail()}"
+        assert "flushed=no" not in broker.log()
+    for one in channels:
+        one.close()

@@ -139,6 +139,48 @@ static void records_come_back_through_every_codec(void **state)
     }
 }
 
+/* Nobody wants it any more: after the batch that it is told in nothing is looked at, and nothing at all when it was told before. */
+static bool each_cancels(struct broker_records *records, const struct broker_record_view *record)
+{
+    (void)record;
+    OT_CONTAINER(records, struct reading, records)->count++;
+    atomic_store(&records->cancelled, true);
+    return true;
+}
+
+static void what_nobody_wants_is_not_read(void **state)
+{
+    static struct reading reading;
+    static uint8_t data[8192];
+    uint32_t bytes = 0;
+    (void)state;
+    for (uint32_t batch = 0; batch < 2; batch++) {
+        struct broker_record records[] = { { .key = blob(NULL), .value = blob("one") }, { .key = blob(NULL), .value = blob("two") } };
+        struct broker_records_round round;
+        ot_arena_reset(&house.arena);
+        assert_int_equal(broker_records_rounds(records, 2, 1 << 20, &house.arena), 1);
+        assert_int_equal(broker_records_pack(house.broker, ot_str_of("t"), records, 2, 0, ot_str_of("none"), house.bodies, 1 << 20, &house.arena, &round), OT_OK);
+        memcpy(data + bytes, round.parts[0].records, round.parts[0].records_bytes);
+        ot_store_u64(data + bytes, batch * 2);
+        bytes += round.parts[0].records_bytes;
+        ot_buf_unref(round.buf);
+    }
+    assert_int_equal(read_back(data, bytes, 0, COUNT, NULL, -1)->records.next_offset, 4);
+    for (uint32_t before = 0; before < 2; before++) {
+        reading = (struct reading){ .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+        reading.row = (struct broker_fetch_row){ .aborted_count = -1, .read = { .spans = { { .memory = data, .fd = -1, .bytes = bytes } }, .span_count = 1, .bytes = bytes } };
+        reading.records = (struct broker_records){ .call = { .home = ot_exec_thread_exec(house.door), .done = done }, .row = &reading.row, .pool = house.bodies,
+            .each = each_cancels, .cancelled = before == 1 };
+        broker_records_read(house.broker, &reading.records);
+        pthread_mutex_lock(&reading.mutex);
+        while (!reading.done) pthread_cond_wait(&reading.changed, &reading.mutex);
+        pthread_mutex_unlock(&reading.mutex);
+        assert_int_equal(reading.records.error, OT_ERR_CANCELLED);
+        assert_int_equal(reading.count, before == 1 ? 0 : 2);
+        assert_int_equal(reading.records.next_offset, before == 1 ? 0 : 2);
+    }
+}
+
 static void an_unknown_codec_is_refused(void **state)
 {
     struct broker_record record = { .value = blob("x"), .key = blob(NULL) };
@@ -303,6 +345,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_come_back_through_every_codec),
+        cmocka_unit_test(what_nobody_wants_is_not_read),
         cmocka_unit_test(an_unknown_codec_is_refused),
         cmocka_unit_test(rounds_keep_order_and_bounds),
         cmocka_unit_test(a_record_above_the_bound_has_a_batch_to_itself),
