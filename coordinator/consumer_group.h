@@ -85,6 +85,7 @@ struct coord_cg_call {
     struct coord_cg_classic *classic;                          /* the group is to become this classic group, whose words are its own: records hold its tombstones, free it last */
     char text[COORD_CG_TEXT_MAX];                              /* words for an error */
     enum coord_cg_event event;                                 /* what bumped the group epoch */
+    bool target_kept;                                          /* the first time that a new target took too many bytes: the group keeps the old one */
     uint32_t moved;                                            /* partitions that were given to somebody */
     bool broken;                                               /* with NO_MEMORY: records could not be applied; load the state anew */
 };

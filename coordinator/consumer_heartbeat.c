@@ -3,7 +3,7 @@
 #include "coordinator/consumer_inner.h"
 #include <stdio.h>
 
-enum { EPOCH_JOIN = 0, EPOCH_LEAVE = -1, EPOCH_LEAVE_STATIC = -2, SOON_MS_MIN = 200 };
+enum { EPOCH_JOIN = 0, EPOCH_LEAVE = -1, EPOCH_LEAVE_STATIC = -2, SOON_MS_MIN = 200, ID_BYTES_MAX = 255, KEPT_US = 30000000 };
 
 /* ---- what can be said without the group */
 
@@ -20,6 +20,16 @@ static enum ot_err check_join(const struct ot_consumer_group_heartbeat_request *
     if (request->topic_partitions.count != 0) return cg_error(call, OT_ERR_INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining.");
     if (request->subscribed_topic_names.count < 0 && request->subscribed_topic_regex.null)
         return cg_error(call, OT_ERR_INVALID_REQUEST, "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.");
+    return OT_OK;
+}
+
+/* Each change of the target names the members that it is for: ids of any length would fill it. */
+static enum ot_err check_lengths(const struct ot_consumer_group_heartbeat_request *request, struct coord_cg_call *call)
+{
+    const bool joins = request->member_epoch == EPOCH_JOIN;    /* who is in the group may stay, and leave */
+    if (joins && request->member_id.bytes > ID_BYTES_MAX) return cg_error(call, OT_ERR_INVALID_REQUEST, "MemberId is longer than %d bytes.", ID_BYTES_MAX);
+    if (joins && request->instance_id.bytes > ID_BYTES_MAX) return cg_error(call, OT_ERR_INVALID_REQUEST, "InstanceId is longer than %d bytes.", ID_BYTES_MAX);
+    if (request->rack_id.bytes > ID_BYTES_MAX) return cg_error(call, OT_ERR_INVALID_REQUEST, "RackId is longer than %d bytes.", ID_BYTES_MAX);
     return OT_OK;
 }
 
@@ -42,10 +52,9 @@ enum ot_err coord_cg_check(const struct ot_consumer_group_heartbeat_request *req
     if (blank(request->group_id)) return cg_error(call, OT_ERR_INVALID_REQUEST, "GroupId can't be empty.");
     if (blank(request->instance_id)) return cg_error(call, OT_ERR_INVALID_REQUEST, "InstanceId can't be empty.");
     if (blank(request->rack_id)) return cg_error(call, OT_ERR_INVALID_REQUEST, "RackId can't be empty.");
-    if (epoch == EPOCH_JOIN) {
-        const enum ot_err err = check_join(request, call);
-        if (err != OT_OK) return err;
-    }
+    enum ot_err err = check_lengths(request, call);
+    if (err == OT_OK && epoch == EPOCH_JOIN) err = check_join(request, call);
+    if (err != OT_OK) return err;
     if (epoch == EPOCH_LEAVE_STATIC && request->instance_id.null) return cg_error(call, OT_ERR_INVALID_REQUEST, "InstanceId can't be null.");
     if (epoch < EPOCH_LEAVE_STATIC) return cg_error(call, OT_ERR_INVALID_REQUEST, "MemberEpoch is invalid.");
     if (request->rebalance_timeout_ms < -1) return cg_error(call, OT_ERR_INVALID_REQUEST, "RebalanceTimeoutMs is invalid.");
@@ -141,6 +150,41 @@ static enum ot_err enter(struct cg_step *step, const struct ot_consumer_group_he
 
 /* ---- the step of a heartbeat, and of a classic member's join */
 
+static void undo_to(struct coord_cg_call *call, const struct coord_cg_call *at)
+{
+    call->records = at->records;
+    call->records_last = at->records_last;
+    if (call->records_last != NULL) call->records_last->next = NULL;
+    call->record_count = at->record_count;
+    call->record_bytes = at->record_bytes;
+    call->moved = at->moved;
+}
+
+/* A new target is one change, whoever's heartbeat it comes with. One that does not fit must not be the fault of all of them: the group goes on with the target it has,
+ * and tries again later. Without any target there is nothing to go on with. */
+static enum ot_err towards_target(struct cg_step *step, bool subscription_changed, const struct coord_cg_parts *owned)
+{
+    struct coord_cg *cg = step->cg;
+    struct coord_cg_call *call = step->call;
+    const struct coord_cg_call call_before = *call;
+    const struct cg_draft draft_before = step->draft;
+    enum ot_err err = cg_take_target(step);
+    if (err == OT_OK) err = cg_reconcile(step, subscription_changed, owned);
+    if (err != OT_OK || step->assignment_epoch == cg->assignment_epoch) return err;
+    if (call->record_bytes <= call->config->record_bytes_max) {
+        cg->kept_epoch = 0;
+        return OT_OK;
+    }
+    if (cg->assigned_ms == 0) return OT_OK;                    /* refused in the end */
+    undo_to(call, &call_before);
+    step->draft = draft_before;
+    step->assignment_epoch = cg->assignment_epoch;
+    call->target_kept = cg->kept_epoch == 0;
+    cg->kept_epoch = step->epoch;
+    cg->kept_until_us = call->now_us + KEPT_US;
+    return cg_reconcile(step, subscription_changed, owned);
+}
+
 enum ot_err cg_advance(struct cg_step *step, const struct coord_cg_parts *owned)
 {
     struct cg_draft *draft = &step->draft;
@@ -160,8 +204,7 @@ enum ot_err cg_advance(struct cg_step *step, const struct coord_cg_parts *owned)
     if (before != after) step->call->event = COORD_CG_ASSIGNOR;
     if (names_changed || regex_changed) step->call->event = step->is_new ? COORD_CG_JOINED : COORD_CG_SUBSCRIPTION;
     err = cg_take_epoch(step, names_changed || moved || before != after);
-    if (err == OT_OK) err = cg_take_target(step);
-    return err == OT_OK ? cg_reconcile(step, names_changed || regex_changed, owned) : err;
+    return err == OT_OK ? towards_target(step, names_changed || regex_changed, owned) : err;
 }
 
 enum ot_err cg_finish(struct cg_step *step, struct cg_member **member_out)
@@ -251,7 +294,7 @@ static bool wants_assignment(const struct cg_step *step, const struct ot_consume
 static int32_t next_heartbeat_ms(const struct cg_step *step)
 {
     const int32_t usual_ms = step->call->config->heartbeat_interval_ms;
-    if (step->draft.state != COORD_CG_MEMBER_UNRELEASED && step->assignment_epoch >= step->epoch) return usual_ms;
+    if (step->draft.state != COORD_CG_MEMBER_UNRELEASED && (step->assignment_epoch >= step->epoch || step->cg->kept_epoch == step->epoch)) return usual_ms;
     return OT_MAX(OT_MIN(usual_ms, SOON_MS_MIN), usual_ms / 10);
 }
 

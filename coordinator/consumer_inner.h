@@ -38,6 +38,8 @@ struct coord_cg {
     bool has_partition_metadata;                               /* a record of Kafka before 4.0: taken away with the next change */
     /* not in records: hints that may be lost */
     int64_t seen_version, regex_names_version, regex_done_us, due_us;  /* due_us: not later than the first time-out */
+    int32_t kept_epoch;                                        /* the target of this epoch did not fit into a change: the one before is kept; 0: none such */
+    int64_t kept_until_us;                                     /* not tried again before, unless the epoch moves */
 };
 
 /* The member as it would be after this call. */

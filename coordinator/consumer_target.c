@@ -288,6 +288,7 @@ static bool target_is_due(const struct cg_step *step)
     const struct coord_cg *cg = step->cg;
     const int64_t next_ms = cg->assigned_ms + step->call->config->assignment_interval_ms;
     if (cg->assignment_epoch >= step->epoch) return false;
+    if (cg->kept_epoch == step->epoch && step->call->now_us < cg->kept_until_us) return false;
     return cg->assigned_ms == 0 || step->call->wall_ms >= next_ms || step->call->wall_ms < cg->assigned_ms /* the clock was set back */;
 }
 

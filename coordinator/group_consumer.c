@@ -1,5 +1,6 @@
 #include "coordinator/group_consumer.h"
 
+#include "base/log.h"
 #include "base/wire/consumer_group_describe_response.h"
 #include "base/wire/consumer_group_heartbeat_request.h"
 #include "base/wire/consumer_group_heartbeat_response.h"
@@ -148,6 +149,11 @@ void consumer_took(struct group *group, struct consumer_step *step, struct ot_st
     }
     timeline(group, &step->call, member, client);
     timer_arm(group);
+    if (step->call.target_kept) {
+        char field[OT_LOG_FIELD_BYTES];
+        ot_log(OT_LOG_WARN, "groups", "target_kept", "group=%s members=%u max_bytes=%u: a new assignment does not fit into one change, and the last one stays",
+            ot_log_field_n(field, group->id.data, group->id.bytes), coord_cg_member_count(consumer_of(group)->cg), step->call.config->record_bytes_max);
+    }
 }
 
 static void fired(struct ot_timer *timer)

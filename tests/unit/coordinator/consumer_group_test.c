@@ -427,6 +427,71 @@ static void a_change_too_large_for_a_batch_is_refused_whole(void **state)
     desk_close(d);
 }
 
+/* Whose heartbeat the new target comes with is not to blame for it: everybody is answered, and keeps what there is, until it fits. */
+static void a_target_too_large_for_a_batch_is_put_off(void **state)
+{
+    (void)state;
+    struct desk *d = desk_open();
+    struct bot bots[3];
+    desk_topic(d, 0, "orders", 400);
+    bot_make(&bots[0], "a", "orders");
+    bot_make(&bots[1], "b", "orders");
+    bot_make(&bots[2], "c", "orders");
+    bots_settle(d, bots, 1);
+    d->config.record_bytes_max = 1000;
+    const int32_t epoch = bots[0].epoch;
+    assert_int_equal(bot_beat(d, &bots[1]), OT_OK);
+    assert_true(d->call.target_kept);
+    assert_in_range(d->call.record_bytes, 1, 1000);
+    assert_int_equal(bots[1].epoch, epoch);
+    assert_int_equal(bots[1].has_count, 0);
+    assert_int_equal(d->answer.heartbeat_interval_ms, d->config.heartbeat_interval_ms);        /* nothing to ask for soon */
+    assert_int_equal(bot_beat(d, &bots[2]), OT_OK);
+    assert_false(d->call.target_kept);                         /* told once */
+    for (int i = 0; i < 3; i++) assert_int_equal(bot_beat(d, &bots[i]), OT_OK);
+    assert_int_equal(bots[0].has_count, 400);
+    assert_int_equal(coord_cg_member_count(d->cg), 3);
+    d->config.record_bytes_max = 1 << 20;
+    assert_int_equal(bot_beat(d, &bots[0]), OT_OK);
+    assert_int_equal(bots[0].has_count, 400);                  /* not tried with every heartbeat */
+    d->now_us += 31000000;
+    bots_settle(d, bots, 3);
+    for (int i = 0; i < 3; i++) assert_in_range(bots[i].has_count, 133, 134);
+    d->config.record_bytes_max = 1400;                         /* the next time it is told again; what c itself gives up fits */
+    bots[2].topics[0] = "others";
+    bots[2].say_all = true;
+    assert_int_equal(bot_beat(d, &bots[2]), OT_OK);
+    assert_true(d->call.target_kept);
+    desk_close(d);
+}
+
+static void ids_have_a_bound(void **state)
+{
+    (void)state;
+    struct desk *d = desk_open();
+    static char text[257];
+    struct ot_str topic = ot_str_of("orders");
+    desk_topic(d, 0, "orders", 4);
+    memset(text, 'x', 256);
+    for (int what = 0; what < 3; what++)
+        for (uint32_t bytes = 255; bytes <= 256; bytes++) {
+            struct ot_consumer_group_heartbeat_request request;
+            const struct ot_str id = { text, bytes, false };
+            ot_consumer_group_heartbeat_request_defaults(&request);
+            request.group_id = ot_str_of("g");
+            request.member_id = what == 0 ? id : ot_str_of("m");
+            if (what == 1) request.instance_id = id;
+            if (what == 2) request.rack_id = id;
+            request.rebalance_timeout_ms = 1000;
+            request.subscribed_topic_names = (struct ot_str_array){ &topic, 1 };
+            request.topic_partitions.count = 0;
+            assert_int_equal(coord_cg_check(&request, 1, desk_call(d)), bytes == 255 ? OT_OK : OT_ERR_INVALID_REQUEST);
+            request.member_epoch = -1;                         /* who is there already may leave */
+            assert_int_equal(coord_cg_check(&request, 1, desk_call(d)), bytes == 255 || what < 2 ? OT_OK : OT_ERR_INVALID_REQUEST);
+        }
+    desk_close(d);
+}
+
 /* At the cap of the pool or of the call's memory a heartbeat is refused, changes nothing, and nothing leaks. */
 static void full_memory_refuses_and_changes_nothing(void **state)
 {
@@ -466,4 +531,5 @@ TEST_MAIN(cmocka_unit_test(one_member_gets_all_and_a_second_takes_its_half), cmo
     cmocka_unit_test(the_hash_of_the_topics_is_kafkas),
     cmocka_unit_test(a_subscription_shrinks_at_once_though_the_next_target_must_wait), cmocka_unit_test(regular_expressions_follow_the_topics), cmocka_unit_test(regular_expressions_are_looked_up_anew_at_the_interval),
     cmocka_unit_test(the_assignor_of_most_members_is_taken), cmocka_unit_test(commits_pass_from_the_epoch_a_partition_was_given_in),
-    cmocka_unit_test(a_change_too_large_for_a_batch_is_refused_whole), cmocka_unit_test(full_memory_refuses_and_changes_nothing))
+    cmocka_unit_test(a_change_too_large_for_a_batch_is_refused_whole),
+    cmocka_unit_test(a_target_too_large_for_a_batch_is_put_off), cmocka_unit_test(ids_have_a_bound), cmocka_unit_test(full_memory_refuses_and_changes_nothing))
