@@ -94,8 +94,7 @@ static bool admit(const struct broker_fetch *fetch, struct broker_fetch_node *no
 static bool diverges(struct broker_fetch_node *node, struct broker_fetch_row *row)
 {
     if (node->last_epoch < 0) return false;
-    struct eng_log *log = node->partition->log;
-    struct eng_epoch_end end = eng_epochs_end(eng_log_epochs(log), node->last_epoch, eng_log_end_offset(log));
+    const struct eng_epoch_end end = broker_follow_end(node->partition, node->last_epoch);
     if (end.epoch < 0) {
         row_error(row, OT_ERR_OFFSET_OUT_OF_RANGE);
         return true;

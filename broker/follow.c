@@ -11,18 +11,32 @@
 #include "engine/batch.h"
 #include <inttypes.h>
 
-/* The largest epoch of the own log that is not above `epoch`, and where it ends. */
+/* The largest epoch of the own log that is not above `epoch`, and where it ends. A log that is empty and knows no epoch (a restart forgets those without records) has
+ * nothing that differs: whatever came before ended where it begins. */
 static struct replica_epoch_end epoch_end(struct eng_log *log, int32_t epoch, int64_t log_end)
 {
     struct eng_epochs *epochs = eng_log_epochs(log);
     const int32_t latest = eng_epochs_latest(epochs);
     struct replica_epoch_end none = { -1, eng_log_start_offset(log) };
-    if (latest < 0 || epoch < 0) return none;
+    if (epoch < 0) return none;
+    if (latest < 0) return (struct replica_epoch_end){ epoch, none.end };
     const struct eng_epoch_end end = eng_epochs_end(epochs, OT_MIN(epoch, latest), log_end);
     return end.epoch < 0 ? none : (struct replica_epoch_end){ end.epoch, end.end_offset };
 }
 
 struct replica_epoch_end broker_follow_parts(struct broker_partition *partition, int32_t epoch) { return epoch_end(partition->log, epoch, partition->state_end); }
+
+struct eng_epoch_end broker_follow_end(struct broker_partition *partition, int32_t epoch)
+{
+    struct eng_log *log = partition->log;
+    const int64_t log_end = eng_log_end_offset(log);
+    const struct eng_epoch_end end = eng_epochs_end(eng_log_epochs(log), epoch, log_end);
+    if (end.epoch >= 0 || epoch < 0 || eng_epochs_latest(eng_log_epochs(log)) >= 0 || eng_log_start_offset(log) < log_end) return end;
+    pthread_mutex_lock(&partition->mutex);
+    const bool known = epoch <= partition->leader_epoch;
+    pthread_mutex_unlock(&partition->mutex);
+    return known ? (struct eng_epoch_end){ epoch, log_end } : end;
+}
 
 bool broker_follow_place(struct broker_partition *partition, struct broker_follow_place *out)
 {

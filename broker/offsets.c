@@ -130,7 +130,7 @@ static void one(struct broker_offsets *offsets, struct broker_offsets_part *part
         case BROKER_LIST_OFFSETS: part->error = list(offsets, part, owner); break;
         case BROKER_DELETE_RECORDS: part->error = delete_records(part, owner); break;
         case BROKER_EPOCH_END:
-            end = eng_epochs_end(eng_log_epochs(owner->log), (int32_t)part->at, eng_log_end_offset(owner->log));
+            end = broker_follow_end(owner, (int32_t)part->at);
             part->leader_epoch = end.epoch;
             part->offset = end.end_offset;
             break;

@@ -201,6 +201,8 @@ static void producers_go_on_at_the_next_leader(void **state)
     assert_same_logs(c, 3, 1);
 }
 
+static void offsets_done(struct broker_call *call) { (void)call; }
+
 static void a_follower_behind_the_log_start_begins_there(void **state)
 {
     struct cluster *c = *state;
@@ -223,6 +225,78 @@ static void a_follower_behind_the_log_start_begins_there(void **state)
     assert_int_equal(c->row.isr, 7);
     put_all(c, 1, 1);
     assert_int_equal(eng_log_end_offset(cluster_part(c, 3)->log), 6);
+}
+
+static struct broker_offsets_part epoch_end_at(struct cluster *c, int32_t id, int32_t epoch)
+{
+    struct { struct broker_offsets offsets; struct broker_offsets_part part; } ask = { .part = { .topic = ot_str_of("t"), .current_leader_epoch = -1, .at = epoch } };
+    ask.offsets = (struct broker_offsets){ .call = { .home = c->nodes[id - 1].f.home, .done = offsets_done }, .kind = BROKER_EPOCH_END, .parts = &ask.part, .part_count = 1 };
+    broker_offsets(c->nodes[id - 1].f.broker, &ask.offsets);
+    cluster_pass(c, 10);
+    assert_int_equal(ask.part.error, OT_OK);
+    return ask.part;
+}
+
+/* All records are gone, and a restart of node 2 made it forget their epochs, which the others know. */
+static void all_gone(struct cluster *c, int64_t offset)
+{
+    assert_int_equal(eng_log_start_at(cluster_part(c, 2)->log, offset), OT_OK);
+    assert_int_equal(eng_epochs_latest(eng_log_epochs(cluster_part(c, 2)->log)), -1);
+    eng_log_set_start(cluster_part(c, 3)->log, offset);
+}
+
+static void a_leader_of_an_empty_log_without_epochs_is_followed(void **state)
+{
+    struct cluster *c = *state;
+    struct fetch_call call;
+    started(c);
+    put_all(c, 1, 3);
+    all_gone(c, 3);                            /* 1 still has its records */
+    cluster_lead(c, 2, 7);
+    cluster_pass(c, 4000);                     /* replica.lag.time.max.ms is 2 s */
+    assert_int_equal(c->row.isr, 7);
+    for (int id = 1; id <= NODES; id++) assert_int_equal(eng_log_end_offset(cluster_part(c, id)->log), 3);
+    assert_int_equal(eng_epochs_latest(eng_log_epochs(cluster_part(c, 1)->log)), 1);       /* and lost nothing */
+    /* who reads is told that the epoch ends where the log begins, and not that it is unknown */
+    assert_int_equal(epoch_end_at(c, 2, 1).leader_epoch, 1);
+    assert_int_equal(epoch_end_at(c, 2, 1).offset, 3);
+    assert_int_equal(epoch_end_at(c, 2, 9).offset, -1);
+    fetch_begin(&c->nodes[1].f, &call, 0, -1);
+    fetch_add(&call, "t", 0, 3);
+    call.asks[0].last_epoch = 1;
+    broker_fetch(c->nodes[1].f.broker, &call.fetch);
+    cluster_pass(c, 600);
+    assert_int_equal(call.fetch.rows[0].error, OT_OK);
+    assert_int_equal(call.fetch.rows[0].diverging_end_offset, -1);
+    fetch_end(&call);
+    put_all(c, 2, 1);
+    for (int id = 1; id <= NODES; id++) assert_int_equal(eng_log_end_offset(cluster_part(c, id)->log), 4);
+}
+
+static void what_goes_on_behind_an_empty_leader_is_cut(void **state)
+{
+    struct cluster *c = *state;
+    static struct produce_call lost[2];
+    started(c);
+    put_all(c, 1, 3);
+    c->cut[2][1] = c->cut[3][1] = true;        /* nobody hears of these two */
+    cluster_pass(c, 600);
+    for (int i = 0; i < 2; i++) cluster_put(c, 1, &lost[i], 1, -1, 0);
+    cluster_pass(c, 100);
+    assert_int_equal(eng_log_end_offset(cluster_part(c, 1)->log), 5);
+    c->cut[2][1] = c->cut[3][1] = false;
+    c->held = true;                            /* what is on its way comes too late */
+    cluster_pass(c, 20);
+    all_gone(c, 3);
+    cluster_lead(c, 2, 6);
+    wire_release(c);
+    cluster_pass(c, 3000);
+    assert_int_equal(eng_log_end_offset(cluster_part(c, 2)->log), 3);
+    assert_int_equal(eng_log_end_offset(cluster_part(c, 1)->log), 3);
+    assert_int_equal(c->row.isr, 7);
+    put_all(c, 2, 1);
+    assert_same_logs(c, 2, 1);
+    assert_same_logs(c, 2, 3);
 }
 
 static void a_restarted_follower_catches_up(void **state)
@@ -373,6 +447,7 @@ int main(void)
     const struct CMUnitTest tests[] = { T(an_acks_all_answer_waits_for_every_member), T(high_watermarks_follow_without_new_records),
         T(a_silent_follower_leaves_the_isr_and_comes_back), T(too_few_members_refuse_acks_all), T(a_proposal_waits_for_a_mute_coordinator),
         T(a_deposed_leader_is_cut_where_the_histories_part), T(producers_go_on_at_the_next_leader), T(a_follower_behind_the_log_start_begins_there),
+        T(a_leader_of_an_empty_log_without_epochs_is_followed), T(what_goes_on_behind_an_empty_leader_is_cut),
         T(a_restarted_follower_catches_up), T(replicated_fsync_waits_for_every_disk), T(the_last_member_syncs_in_class_auto), T(strangers_and_old_lives_are_refused),
         T(answers_that_lie_are_not_taken), T(a_new_leader_says_no_latest_offset_that_may_go_back) };
     return cmocka_run_group_tests(tests, NULL, NULL);
