@@ -107,6 +107,9 @@ static void propose(struct replica *replica, uint64_t isr)
     replica->proposal.pending = true;
     replica->proposal.isr = isr;
     replica->proposal.number = ++replica->proposals;
+    for (int32_t i = 0; i < replica->row.replica_count; i++) {
+        replica->peers[i].proposed_epoch = replica->peers[i].broker_epoch;
+    }
     advance(replica);
 }
 
@@ -180,7 +183,11 @@ static void load_peers(struct replica *replica, const struct coord_partition *ro
     for (int32_t i = 0; i < row->replica_count; i++) {
         struct replica_peer fresh = { .id = row->replicas[i], .end = -1, .flushed_end = -1 };
         for (int32_t j = 0; j < old_count; j++) {
-            if (old[j].id == row->replicas[i] && old[j].broker_epoch == brokers[i].broker_epoch) {
+            if (old[j].id != row->replicas[i]) {
+                continue;
+            }
+            fresh.proposed_epoch = old[j].proposed_epoch;
+            if (old[j].broker_epoch == brokers[i].broker_epoch) {
                 fresh = old[j];                /* another incarnation has to show its log anew */
             }
         }

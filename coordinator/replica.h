@@ -20,6 +20,7 @@ enum replica_role { REPLICA_NONE, REPLICA_FOLLOWER, REPLICA_LEADER };
 struct replica_peer {                          /* one for each of row.replicas, in that order */
     int32_t id;
     int64_t broker_epoch;                      /* by the applied version */
+    int64_t proposed_epoch;                    /* broker_epoch when the pending proposal was made: the life that was seen to be caught up */
     bool live;                                 /* unfenced and not stopping, by the applied version */
     int64_t end, flushed_end;                  /* acknowledged in this leader epoch; -1: nothing yet */
     int64_t fetched_log_end;                   /* the leader's log end when it fetched last */
@@ -78,7 +79,8 @@ OT_MUST_CHECK enum ot_err replica_may_append(const struct replica *replica, bool
 /* Followers that lag for too long leave: by the clock. Call it every half of lag_us_max or more often. */
 void replica_tick(struct replica *replica, uint64_t now_us);
 uint64_t replica_maximal_isr(const struct replica *replica);
-/* What is to be asked of the coordinator, again and again until it is settled. False: nothing. */
+/* What is to be asked of the coordinator, again and again until it is settled, for members as of their proposed_epoch: another life since then is refused (INELIGIBLE_REPLICA),
+ * which ends it. False: nothing. */
 struct replica_proposal { int64_t number; int32_t leader_epoch, partition_epoch; uint64_t isr; };
 bool replica_proposal(const struct replica *replica, struct replica_proposal *out);
 /* The coordinator answered that proposal with an error of its partition. Only INELIGIBLE_REPLICA and INVALID_REQUEST end it: a partition or leader epoch that moved on may have

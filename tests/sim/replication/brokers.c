@@ -286,7 +286,7 @@ static void send_proposal(struct world *w, struct broker *broker, uint32_t parti
         .partition_epoch = proposal->partition_epoch, .members = ask->members, .recovering = false };
     for (int32_t i = 0; i < held->replica.row.replica_count; i++) {
         if ((proposal->isr >> i & 1) != 0) {
-            ask->members[ask->alter.member_count++] = (struct coord_member){ held->replica.peers[i].id, held->replica.peers[i].broker_epoch };
+            ask->members[ask->alter.member_count++] = (struct coord_member){ held->replica.peers[i].id, held->replica.peers[i].proposed_epoch };
         }
     }
     ask->request.u.alter = (struct coord_alter_ask){ .broker_id = broker->id, .broker_epoch = broker->epoch, .term = coord_term(w->coord), .sequence = ++broker->alters,

@@ -143,6 +143,38 @@ static void a_proposal_waits_for_a_mute_coordinator(void **state)
     assert_int_equal(c->row.isr, 3);
 }
 
+static void lives(void *arg, const struct coord_partition *row, struct replica_broker *out)
+{
+    const struct cluster *c = arg;
+    for (int32_t i = 0; i < row->replica_count; i++) out[i] = (struct replica_broker){ c->nodes[row->replicas[i] - 1].epoch, c->nodes[row->replicas[i] - 1].up };
+}
+
+/* It was caught up and proposed; before the coordinator heard of that it lost its disk and registered anew. */
+static void a_proposed_member_that_lost_its_disk_does_not_join(void **state)
+{
+    struct cluster *c = *state;
+    started(c);
+    c->cut[3][1] = true;
+    cluster_pass(c, 4000);
+    assert_int_equal(c->row.isr, 3);
+    put_all(c, 1, 2);
+    c->mute = true;                            /* asked again and again, and nothing is heard */
+    c->cut[3][1] = false;
+    cluster_pass(c, 3000);
+    c->cut[3][1] = true;
+    assert_int_equal(eng_log_end_offset(cluster_part(c, 3)->log), 2);
+    c->nodes[2].epoch += 10;
+    broker_partitions_brokers(c->nodes[0].f.broker, lives, c);     /* the row is the same */
+    const int32_t before = c->row.partition_epoch;
+    c->mute = false;
+    cluster_pass(c, 1000);
+    assert_int_equal(c->row.isr, 3);
+    assert_int_equal(c->row.partition_epoch, before);      /* nor was it in and out again */
+    c->cut[3][1] = false;
+    cluster_pass(c, 3000);
+    assert_int_equal(c->row.isr, 7);
+}
+
 static void a_deposed_leader_is_cut_where_the_histories_part(void **state)
 {
     struct cluster *c = *state;
@@ -445,7 +477,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
     const struct CMUnitTest tests[] = { T(an_acks_all_answer_waits_for_every_member), T(high_watermarks_follow_without_new_records),
-        T(a_silent_follower_leaves_the_isr_and_comes_back), T(too_few_members_refuse_acks_all), T(a_proposal_waits_for_a_mute_coordinator),
+        T(a_silent_follower_leaves_the_isr_and_comes_back), T(too_few_members_refuse_acks_all), T(a_proposal_waits_for_a_mute_coordinator), T(a_proposed_member_that_lost_its_disk_does_not_join),
         T(a_deposed_leader_is_cut_where_the_histories_part), T(producers_go_on_at_the_next_leader), T(a_follower_behind_the_log_start_begins_there),
         T(a_leader_of_an_empty_log_without_epochs_is_followed), T(what_goes_on_behind_an_empty_leader_is_cut),
         T(a_restarted_follower_catches_up), T(replicated_fsync_waits_for_every_disk), T(the_last_member_syncs_in_class_auto), T(strangers_and_old_lives_are_refused),

@@ -88,6 +88,31 @@ static void a_proposed_member_is_waited_for_and_a_timeout_clears_nothing(void **
     (void)state;
 }
 
+static void a_proposal_is_for_the_life_that_was_caught_up(void **state)
+{
+    struct one one;
+    struct replica_proposal proposal, again;
+    enum replica_change change;
+    leader(&one, 3, 1, 0);
+    assert_int_equal(fetch(&one, 3, 0), OT_OK);
+    assert_true(replica_proposal(&one.replica, &proposal));
+    assert_int_equal(proposal.isr, 7);
+    one.brokers[2].broker_epoch = 20;          /* registered anew, perhaps with an empty disk: its row is the same */
+    assert_int_equal(replica_apply(&one.replica, &one.row, one.brokers, one.now_us, &change), OT_OK);
+    assert_int_equal(change, REPLICA_SAME);
+    assert_true(replica_proposal(&one.replica, &again));
+    assert_int_equal(again.number, proposal.number);
+    assert_int_equal(one.replica.peers[2].broker_epoch, 20);
+    assert_int_equal(one.replica.peers[2].proposed_epoch, 12);
+    replica_refused(&one.replica, again.number, OT_ERR_INELIGIBLE_REPLICA);
+    assert_false(replica_proposal(&one.replica, &again));      /* it has to show its log first */
+    struct replica_fetch caught_up = { .follower = 3, .broker_epoch = 20, .leader_epoch = 5, .offset = 0, .flushed_end = -1, .matches = true };
+    assert_int_equal(replica_fetched(&one.replica, &caught_up, one.now_us), OT_OK);
+    assert_true(replica_proposal(&one.replica, &again));
+    assert_int_equal(one.replica.peers[2].proposed_epoch, 20);
+    (void)state;
+}
+
 static void who_joins_has_reached_the_watermark_and_the_start_of_the_epoch(void **state)
 {
     struct one one;
@@ -246,6 +271,7 @@ int main(void)
         cmocka_unit_test(the_watermark_is_the_least_end_of_the_isr),
         cmocka_unit_test(it_stands_while_the_committed_isr_is_too_small),
         cmocka_unit_test(a_proposed_member_is_waited_for_and_a_timeout_clears_nothing),
+        cmocka_unit_test(a_proposal_is_for_the_life_that_was_caught_up),
         cmocka_unit_test(who_joins_has_reached_the_watermark_and_the_start_of_the_epoch),
         cmocka_unit_test(fetches_of_other_epochs_do_not_count),
         cmocka_unit_test(who_lags_leaves_and_who_keeps_up_stays),
