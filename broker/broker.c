@@ -219,6 +219,38 @@ static enum ot_err wait_founded(struct broker *broker)
     return founded ? OT_OK : given_up ? OT_ERR_CANCELLED : OT_ERR_IO;
 }
 
+static void run_applied(void *arg)
+{
+    struct broker *broker = arg;
+    broker->starting.applied = broker_coordinator_value(broker->coordinator)->stamp.version;
+}
+
+static bool has_applied(struct broker *broker)
+{
+    broker_coordinator_run(broker->setup.coord_exec, run_applied, broker);
+    return broker->starting.applied >= atomic_load(&broker->broker_epoch);
+}
+
+/* Until this node has applied its own registration, however long that takes: what it knew before may be of the time when it led, and others do since (coordinator.md §7). */
+static enum ot_err wait_applied(struct broker *broker)
+{
+    int64_t next_told_us = ot_exec_now_us(broker->setup.coord_exec) + WAITING_TOLD_US;
+    while (broker->peers != NULL && !has_applied(broker)) {        /* alone, nobody else led */
+        pthread_mutex_lock(&broker->starting.mutex);
+        broker_wait_a_little(broker, &broker->starting.mutex, &broker->starting.changed);
+        const bool failed = broker->starting.failed;
+        pthread_mutex_unlock(&broker->starting.mutex);
+        if (failed) return OT_ERR_IO;
+        if (broker->setup.give_up != NULL && broker->setup.give_up(broker->setup.give_up_arg)) return OT_ERR_CANCELLED;
+        if (ot_exec_now_us(broker->setup.coord_exec) >= next_told_us) {
+            next_told_us += WAITING_TOLD_US;
+            ot_log(OT_LOG_WARN, "broker", "waiting_for_registration", "node=%d applied_version=%lld broker_epoch=%lld text=\"nothing is served before this node has applied its own registration\"",
+                broker->node_id, (long long)broker->starting.applied, (long long)atomic_load(&broker->broker_epoch));
+        }
+    }
+    return OT_OK;
+}
+
 /* ---- partitions */
 
 static void run_configs(void *arg)
@@ -311,7 +343,7 @@ enum ot_err broker_begin(struct broker *broker)
     if (err == OT_OK) {
         broker_coordinator_run(broker->setup.coord_exec, run_cluster_id, broker);
         if ((err = broker_identity_write(broker, broker->identity)) == OT_OK && (err = broker_evidence_judge(broker, &boot)) == OT_OK
-            && (err = broker_member_register(broker, broker->identity, boot)) == OT_OK) {
+            && (err = broker_member_register(broker, broker->identity, boot)) == OT_OK && (err = wait_applied(broker)) == OT_OK) {
             broker_evidence_renew(broker);
             err = open_partitions(broker);
         }

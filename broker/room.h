@@ -126,7 +126,7 @@ struct broker {
     bool has_core, has_store, flushed, first_start;
     bool dir_missing;                          /* a log directory of the last start is offline or not in the list any more */
     struct broker_ask open_ask;                /* answered when every partition of the start is open */
-    struct { pthread_mutex_t mutex; pthread_cond_t changed; bool founded /* there is a cluster */, failed, opened; } starting;
+    struct { pthread_mutex_t mutex; pthread_cond_t changed; bool founded /* there is a cluster */, failed, opened; int64_t applied /* version; of the thread that begins */; } starting;
 };
 
 /* apply.c, on the coordinator's thread: carry a committed state into configs and partitions. */
