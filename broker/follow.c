@@ -202,6 +202,29 @@ static enum ot_err restart(struct broker_partition *partition, struct broker_fol
     return err;
 }
 
+/* Where the leader's log begins within a batch that batch is given whole: an empty log begins with all of it. Readers begin where the leader's do (follow_marks). */
+static enum ot_err begin_whole(struct broker_partition *partition, const struct broker_follow *follow)
+{
+    const int64_t end = eng_log_end_offset(partition->log);
+    struct ot_reader cursor = ot_reader_over(follow->records, follow->records_bytes);
+    struct eng_batch_piece piece;
+    struct eng_batch_info info;
+    if (eng_log_start_offset(partition->log) < end || eng_batch_split(&cursor, &piece) != OT_OK || eng_batch_parse(piece.data, piece.bytes, &info) != OT_OK
+        || eng_batch_check_crc(piece.data, &info) != OT_OK || piece.magic != 2 || info.base_offset < 0 || info.base_offset >= end || eng_batch_last_offset(&info) < end) return OT_OK;
+    begin_cut(partition);
+    const enum ot_err err = eng_log_start_at(partition->log, info.base_offset);
+    end_cut(partition);
+    ot_log(OT_LOG_INFO, "replica", "begun_below_start", "topic=%s partition=%d from=%" PRId64 " to=%" PRId64 " error=%s text=\"the leader's log begins within a batch\"",
+        partition->topic->name, partition->index, end, info.base_offset, ot_err_name(err));
+    return err;
+}
+
+static enum ot_err append(struct broker_partition *partition, struct broker_follow *follow)
+{
+    const enum ot_err err = begin_whole(partition, follow);
+    return err == OT_OK ? append_all(partition, follow) : err;
+}
+
 /* ---- one turn */
 
 /* Mutex held: is the log still what the answer is for? */
@@ -246,7 +269,7 @@ bool broker_follow_run(struct broker_partition *partition, struct broker_follow 
         follow->void_answer = true;
     } else {
         follow->error = follow->kind == BROKER_FOLLOW_CUT ? cut(partition, follow)
-            : follow->kind == BROKER_FOLLOW_RESTART ? restart(partition, follow) : append_all(partition, follow);
+            : follow->kind == BROKER_FOLLOW_RESTART ? restart(partition, follow) : append(partition, follow);
     }
     pthread_mutex_lock(&partition->mutex);
     if (partition->unindexed_count == 0) partition->state_end = eng_log_end_offset(partition->log);

@@ -169,7 +169,7 @@ static inline void produce_done(struct broker_call *call)
 static inline void produce_queued(struct broker_produce *produce) { (void)produce; }
 
 /* producer -1: none. */
-static inline void produce(struct core_fixture *f, struct produce_call *ask, int32_t partition, int16_t acks, int64_t producer, int32_t sequence, uint32_t value_bytes)
+static inline void produce_some(struct core_fixture *f, struct produce_call *ask, int32_t partition, int16_t acks, int64_t producer, int32_t sequence, uint32_t value_bytes, int records)
 {
     struct eng_sink sink;
     struct eng_batch_builder builder;
@@ -178,7 +178,8 @@ static inline void produce(struct core_fixture *f, struct produce_call *ask, int
     eng_sink_pool(&sink, f->pool, 1u << 20);
     if (producer >= 0) fields.producer_id = producer, fields.producer_epoch = 0, fields.base_sequence = sequence;
     assert_int_equal(eng_batch_build_begin(&builder, &fields, NULL, &sink), OT_OK);
-    assert_int_equal(eng_batch_build_next(&builder, 1750000000000 + produce_order, (struct ot_blob){ 0 }, (struct ot_blob){ value, value_bytes, false }, NULL, 0), OT_OK);
+    for (int i = 0; i < records; i++)
+        assert_int_equal(eng_batch_build_next(&builder, 1750000000000 + produce_order, (struct ot_blob){ 0 }, (struct ot_blob){ value, value_bytes, false }, NULL, 0), OT_OK);
     assert_int_equal(eng_batch_build_finish(&builder), OT_OK);
     free(value);
     memset(ask, 0, sizeof(*ask));
@@ -187,6 +188,11 @@ static inline void produce(struct core_fixture *f, struct produce_call *ask, int
     ask->produce.transactional_id.null = true;
     ask->part = (struct broker_produce_part){ .topic = ot_str_of("t"), .partition = partition, .records = ask->produce.buf->data, .records_bytes = (uint32_t)ask->produce.buf->bytes };
     (void)broker_produce(f->broker, &ask->produce);
+}
+
+static inline void produce(struct core_fixture *f, struct produce_call *ask, int32_t partition, int16_t acks, int64_t producer, int32_t sequence, uint32_t value_bytes)
+{
+    produce_some(f, ask, partition, acks, producer, sequence, value_bytes, 1);
 }
 
 /* ---- fetch ---- */

@@ -259,6 +259,41 @@ static void a_follower_behind_the_log_start_begins_there(void **state)
     assert_int_equal(eng_log_end_offset(cluster_part(c, 3)->log), 6);
 }
 
+/* DeleteRecords may end within a batch, which is read whole all the same. */
+static void a_follower_begins_with_a_batch_that_the_log_start_is_within(void **state)
+{
+    struct cluster *c = *state;
+    static struct produce_call call;
+    started(c);
+    put_all(c, 1, 1);
+    c->cut[3][1] = true;
+    cluster_pass(c, 600);
+    for (int i = 0; i < 3; i++) {
+        produce_some(&c->nodes[0].f, &call, 0, 1, -1, 0, 50, 10);      /* 1..10, 11..20, 21..30 */
+        cluster_pass(c, 50);
+    }
+    cluster_pass(c, 4000);
+    assert_int_equal(c->row.isr, 3);
+    eng_log_set_start(cluster_part(c, 1)->log, 15);
+    c->cut[3][1] = false;
+    cluster_pass(c, 3000);
+    assert_int_equal(eng_log_start_offset(cluster_part(c, 3)->log), 15);
+    assert_int_equal(eng_log_end_offset(cluster_part(c, 3)->log), 31);
+    assert_int_equal(atomic_load(&cluster_part(c, 3)->high_watermark), 31);
+    assert_int_equal(c->row.isr, 7);
+    put_all(c, 1, 1);
+    assert_same_logs(c, 1, 3);
+    node_stop(&c->nodes[2]);
+    node_start(&c->nodes[2]);
+    c->row.partition_epoch++;
+    cluster_apply(c);
+    cluster_pass(c, 3000);
+    assert_int_equal(eng_log_end_offset(cluster_part(c, 3)->log), 32);
+    cluster_lead(c, 3, 7);
+    cluster_pass(c, 3000);
+    assert_int_equal(c->row.isr, 7);
+}
+
 static struct broker_offsets_part epoch_end_at(struct cluster *c, int32_t id, int32_t epoch)
 {
     struct { struct broker_offsets offsets; struct broker_offsets_part part; } ask = { .part = { .topic = ot_str_of("t"), .current_leader_epoch = -1, .at = epoch } };
@@ -479,6 +514,7 @@ int main(void)
     const struct CMUnitTest tests[] = { T(an_acks_all_answer_waits_for_every_member), T(high_watermarks_follow_without_new_records),
         T(a_silent_follower_leaves_the_isr_and_comes_back), T(too_few_members_refuse_acks_all), T(a_proposal_waits_for_a_mute_coordinator), T(a_proposed_member_that_lost_its_disk_does_not_join),
         T(a_deposed_leader_is_cut_where_the_histories_part), T(producers_go_on_at_the_next_leader), T(a_follower_behind_the_log_start_begins_there),
+        T(a_follower_begins_with_a_batch_that_the_log_start_is_within),
         T(a_leader_of_an_empty_log_without_epochs_is_followed), T(what_goes_on_behind_an_empty_leader_is_cut),
         T(a_restarted_follower_catches_up), T(replicated_fsync_waits_for_every_disk), T(the_last_member_syncs_in_class_auto), T(strangers_and_old_lives_are_refused),
         T(answers_that_lie_are_not_taken), T(a_new_leader_says_no_latest_offset_that_may_go_back) };
