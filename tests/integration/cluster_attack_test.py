@@ -67,6 +67,10 @@ def test_strangers_on_the_peer_listener_change_nothing(make):
             except OSError:
                 pass
 
+    silent = socket.create_connection(("127.0.0.1", node.peer_port), timeout=20)       # says no hello, and is closed for that
+    with socket.create_connection(("127.0.0.1", node.peer_port), timeout=3) as s:      # and nobody is given a buffer of 4097 bytes before it
+        s.sendall(b"\0\0\x10\1")
+        assert s.recv(1) == b""
     # without a hello nothing is served
     for name in ("PeerMessage", "PeerAsk", "Metadata", "Fetch", "CreateTopics"):
         with Connection(place) as c:
@@ -98,6 +102,8 @@ def test_strangers_on_the_peer_listener_change_nothing(make):
     for data in (b"", b"\0\0\0\0", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\0\0\0\4\x27\x10\0\0", b"GET / HTTP/1.1\r\n\r\n", rng.randbytes(4096),
                  request_bytes("PeerHello", 0, b"\xff" * 200, 1), request_bytes("PeerAsk", 0, b"\xff" * 200, 1)):
         ends(data)
+    assert silent.recv(1) == b""
+    silent.close()
     assert cluster.controller() == leader and quorum(node)[0]["leaderEpoch"] == term
     assert create(node, "unmoved")["errorCode"] == 0
     cluster.stop()
