@@ -28,7 +28,7 @@ struct cluster {
     const char *durability;
     bool cut[NODES + 1][NODES + 1], mute;      /* mute: the coordinator does not answer, nothing is applied */
     bool held; struct wire_call *held_first;   /* answers wait until released */
-    bool twice; uint64_t lift;                 /* leaders that lie: every partition named again; offsets of batches so much higher */
+    uint64_t lift;                             /* leaders that lie: offsets of batches are so much higher */
     uint32_t fetches, alters;
     enum coord_durable durable;
 };
@@ -99,7 +99,7 @@ static inline void wire_fetched(struct broker_call *call)
     struct wire_call *wire = OT_CONTAINER(call, struct wire_call, fetch.call);
     struct broker_fetch *fetch = &wire->fetch;
     struct ot_fetch_response response;
-    struct ot_fetch_response_fetchable_topic_response *topics = ot_arena_array(&wire->rows, 2 * fetch->row_count + 1, sizeof *topics);
+    struct ot_fetch_response_fetchable_topic_response *topics = ot_arena_array(&wire->rows, fetch->row_count + 1, sizeof *topics);
     struct ot_fetch_response_partition_data *parts = ot_arena_array(&wire->rows, fetch->row_count + 1, sizeof *parts);
     ot_fetch_response_defaults(&response);
     response.error_code = ot_err_kafka(fetch->error);
@@ -119,10 +119,6 @@ static inline void wire_fetched(struct broker_call *call)
         parts[i].diverging_epoch.epoch = row->diverging_epoch;
         parts[i].diverging_epoch.end_offset = row->diverging_end_offset;
         parts[i].records = wire_records(wire, row);
-    }
-    if (wire->cluster->twice) {
-        memcpy(topics + fetch->row_count, topics, fetch->row_count * sizeof *topics);
-        response.responses.count *= 2;
     }
     const size_t bytes = ot_fetch_response_size(&response, 18) + 16;
     struct ot_buf *buf = ot_buf_new_forced(wire->from->f.pool, bytes);
