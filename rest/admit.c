@@ -33,21 +33,45 @@ static bool sizes_are_right(struct rest_call *call)
     return false;
 }
 
-static enum MHD_Result count_host(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+/* What says where a request ends and whom it is for. A proxy in front that reads any of it otherwise than libmicrohttpd would let one client's request go before another's. */
+struct framing { unsigned hosts, lengths, encodings; const char *bad_name, *bad_encoding; };
+
+static enum MHD_Result look_at(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
 {
-    (void)kind, (void)value;
-    if (strcasecmp(name, "Host") == 0) ++*(unsigned *)arg;
+    static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    struct framing *seen = arg;
+    (void)kind;
+    if (name[0] == 0 || name[strspn(name, token)] != 0) seen->bad_name = name;     /* "Content-Length : 5" is none to the library */
+    if (strcasecmp(name, "Host") == 0) seen->hosts++;
+    if (strcasecmp(name, "Content-Length") == 0) seen->lengths++;
+    if (strcasecmp(name, "Transfer-Encoding") != 0) return MHD_YES;
+    seen->encodings++;
+    if (value == NULL || strcasecmp(value, "chunked") != 0) seen->bad_encoding = value == NULL ? "" : value;
     return MHD_YES;
+}
+
+/* RFC 9112 2.2, 3.2, 5.1, 6.1 and 6.3; the connection ends, since where the next request begins is anybody's guess. */
+static bool framing_is_right(struct rest_call *call)
+{
+    struct framing seen = { 0 };
+    char text[200] = "";
+    MHD_get_connection_values(call->connection, MHD_HEADER_KIND, look_at, &seen);
+    if (call->target_cut) snprintf(text, sizeof(text), "the request line is not 'METHOD target HTTP/1.1', or has a zero byte");
+    else if (seen.bad_name != NULL) snprintf(text, sizeof(text), "'%.60s' is no name of a header", seen.bad_name);
+    else if (seen.hosts > 1) snprintf(text, sizeof(text), "the request has %u Host headers", seen.hosts);
+    else if (seen.lengths > 1) snprintf(text, sizeof(text), "the request has %u Content-Length headers", seen.lengths);
+    else if (seen.encodings > 1) snprintf(text, sizeof(text), "the request has %u Transfer-Encoding headers", seen.encodings);
+    else if (seen.encodings > 0 && seen.lengths > 0) snprintf(text, sizeof(text), "the request has both Transfer-Encoding and Content-Length");
+    else if (seen.bad_encoding != NULL) snprintf(text, sizeof(text), "Transfer-Encoding '%.60s' is not taken, only chunked", seen.bad_encoding);
+    else if (seen.encodings > 0 && call->old_http) snprintf(text, sizeof(text), "HTTP/1.0 has no Transfer-Encoding");
+    if (text[0] == 0) return true;
+    rest_header(call, "Connection", "close");
+    rest_problem_http(call, "HTTP_BAD_REQUEST", "%s", text);
+    return false;
 }
 
 static bool host_is_right(struct rest_call *call)
 {
-    unsigned hosts = 0;
-    MHD_get_connection_values(call->connection, MHD_HEADER_KIND, count_host, &hosts);
-    if (hosts > 1) {                       /* RFC 9112 3.2: which of them a proxy in front has checked is anybody's guess */
-        rest_problem_http(call, "HTTP_BAD_REQUEST", "the request has %u Host headers", hosts);
-        return false;
-    }
     const struct rest_server *server = call->server;
     const char *host = header(call, "Host");
     if (host == NULL || strcmp(call->peer, "unix") == 0) return true;         /* no browser leaves it out, none speaks over a socket file */
@@ -210,7 +234,7 @@ bool rest_admit(struct rest_call *call, const char *method)
     const char *ours = header(call, "Ottla-Request-Id");
     if (ours != NULL) id = ours;
     if (id != NULL && rest_request_id_valid(id)) snprintf(call->request_id, sizeof(call->request_id), "%s", id);
-    if (!sizes_are_right(call) || !host_is_right(call)) return false;
+    if (!sizes_are_right(call) || !framing_is_right(call) || !host_is_right(call)) return false;
     enum ot_err err = rest_uri_parse(&call->arena, call->target, strlen(call->target), &call->uri, text, sizeof(text));
     if (err != OT_OK) {
         if (err == OT_ERR_TOO_LARGE) rest_problem_http(call, "HTTP_URI_TOO_LONG", "%s", text);

@@ -38,6 +38,8 @@ struct rest_call {
     struct ot_arena arena;
     /* asked */
     char *target;                              /* raw, as it came */
+    uintptr_t version_at;                      /* where the request line goes on when the target is all of what was sent */
+    bool target_cut, old_http;                 /* the target holds a NUL; HTTP/1.0 */
     enum rest_method method;
     bool head;
     const struct rest_route *route;            /* NULL until one was found */

@@ -86,6 +86,7 @@ static void *target_seen(void *arg, const char *target, struct MHD_Connection *c
         free(call);
         return NULL;
     }
+    call->version_at = (uintptr_t)target + strlen(target) + 1;
     call->server = server;
     call->broker = server->broker;
     call->home = server->exec;
@@ -227,12 +228,14 @@ static enum MHD_Result hand_over(struct rest_call *call)
 static enum MHD_Result access_handler(void *arg, struct MHD_Connection *connection, const char *url, const char *method, const char *version, const char *data,
     size_t *data_bytes, void **slot)
 {
-    (void)arg; (void)url; (void)version;
+    (void)arg; (void)url;
     struct rest_call *call = *slot;
     if (call == NULL) return MHD_NO;
     switch (atomic_load(&call->stage)) {
     case REST_NEW:
         MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)KEEP_ALIVE_S);
+        call->target_cut = (uintptr_t)version != call->version_at;     /* both lie in the one line that was read */
+        call->old_http = strcmp(version, "HTTP/1.1") != 0;
         if (!rest_admit(call, method)) return (enum MHD_Result)rest_queue(call);
         atomic_store(&call->stage, REST_READING);
         return MHD_YES;

@@ -204,6 +204,44 @@ def test_a_chunked_body_is_bounded_too(rest):
     assert b"INVALID_TOPIC_EXCEPTION" in answer
 
 
+def test_a_value_that_is_refused_says_the_one_fault(rest, name):
+    for value, word, other in (("x" * 30000, "has 30000 bytes, more than", "zero byte"), ("a\0b", "zero byte", "more than")):
+        told = rest.ask("POST", "/v1/topics", {"name": name, "config": {"cleanup.policy": value}}, 400).text
+        assert word in told and other not in told, told
+
+
+BODY = b'{"name":"."}'
+BEHIND = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize("method", [b"POST", b"PATCH", b"GET"])
+@pytest.mark.parametrize("head, word", [
+    (b"Content-Length: %d\r\nContent-Length: 0\r\n" % len(BODY), b"2 Content-Length"),
+    (b"Content-Length: 0\r\ncontent-length: %d\r\n" % len(BODY), b"2 Content-Length"),
+    (b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", b"both Transfer-Encoding and Content-Length"),
+    (b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", b"2 Transfer-Encoding"),
+    (b"Transfer-Encoding: xchunked\r\n", b"only chunked"),
+    (b"Transfer-Encoding: gzip, chunked\r\n", b"only chunked"),
+    (b"Content-Length : %d\r\n" % len(BODY), b"no name of a header"),
+    (b"X Y: 1\r\n", b"no name of a header"),
+    (b"Host: localhost\r\n", b"2 Host"),
+])
+def test_a_request_whose_end_is_not_sure_is_refused_and_is_the_last(rest, method, head, word):
+    start = method + b" /v1/topics HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    answer = raw(rest.broker, start + head + b"\r\n0\r\n\r\n" + BEHIND * 3, shut=True)
+    assert answer.startswith(b"HTTP/1.1 400 ") and word in answer and answer.count(b"HTTP/1.1 ") == 1, answer
+
+
+def test_a_request_line_is_all_or_nothing(rest):
+    for line in (b"GET /v1\x00/topics HTTP/1.1", b"GET /livez\x00HTTP/1.1 HTTP/1.1", b"GET /livez\x00 HTTP/1.1", b"GET /livez?a=\x00 HTTP/1.1"):
+        answer = raw(rest.broker, line + b"\r\nHost: localhost\r\n\r\n" + BEHIND, shut=True)
+        assert answer.startswith(b"HTTP/1.1 400 ") and answer.count(b"HTTP/1.1 ") == 1, (line, answer)
+    answer = raw(rest.broker, b"POST /v1/topics HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", shut=True)
+    assert b" 400 " in answer.split(b"\r\n")[0] and b"HTTP/1.0 has no" in answer, answer
+    assert raw(rest.broker, BEHIND.replace(b"1.1", b"1.0")).startswith((b"HTTP/1.0 200 ", b"HTTP/1.1 200 "))
+    assert raw(rest.broker, BEHIND.replace(b"Connection: close\r\n", b"") * 2 + BEHIND).count(b"HTTP/1.1 200 ") == 3
+
+
 def test_targets_and_headers_are_bounded(rest):
     rest.problem("GET", "/v1/topics/" + "x" * 9000, 414, "HTTP_URI_TOO_LONG")
     answer = raw(rest.broker, b"GET /v1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + b"X-Y: %s\r\n" % (b"z" * 1000) * 40 + b"\r\n")
