@@ -58,6 +58,8 @@ void broker_config_store_free(struct broker_config_store *store);
 OT_MUST_CHECK enum ot_err broker_config_set(struct broker_config_store *store, enum broker_config_source source, const char *origin,
     const char *key, const char *value, char *text_out, size_t text_bytes);
 /* Reads a file (Java properties with ${env:} ${file:} ${credential:}), then the drop-ins (all .properties files of FILE.d) in name order. */
+/* A text file that a person named: NOT_FOUND, or INVALID_CONFIG, and why in words. Never waits: a FIFO is refused as a directory is. *data_out is malloc'ed and zero-terminated. */
+OT_MUST_CHECK enum ot_err broker_config_read_text(const char *path, size_t max_bytes, char **data_out, size_t *bytes_out, char *text_out, size_t text_bytes);
 OT_MUST_CHECK enum ot_err broker_config_load_file(struct broker_config_store *store, const char *path, char *text_out, size_t text_bytes);
 /* What the file says now (fresh: a store into which it alone was loaded) takes the place of what it said before, for keys that may change while the server runs; each is told every
  * key that differs. On the coordinator's thread, like every change of a running store. NO_MEMORY: some keys are taken over, some not. */

@@ -3,14 +3,16 @@
  * An unknown key in a file or a flag stops the start; an unknown OTTLA_ variable is a warning, because schedulers put variables of their own
  * there (a service named ottla makes OTTLA_SERVICE_HOST, OTTLA_PORT_9092_TCP, …). */
 #include "broker/config_private.h"
-#include "base/io.h"
 #include "base/properties.h"
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define FILE_BYTES_MAX (1u << 20)
 #define VALUE_BYTES_MAX (64u << 10)
@@ -22,6 +24,51 @@ struct load {
     size_t text_bytes;
     bool plain_secret;
 };
+
+/* errno says what failed when the answer is not OK and *text_out is still empty. */
+static enum ot_err read_regular(int fd, size_t max_bytes, char **data_out, size_t *bytes_out, char *text_out, size_t text_bytes)
+{
+    struct stat status;
+    size_t bytes = 0;
+    ssize_t more = 1;
+    if (fstat(fd, &status) != 0) return OT_ERR_INVALID_CONFIG;
+    if (!S_ISREG(status.st_mode)) {
+        snprintf(text_out, text_bytes, "it is a %s, not a file", S_ISDIR(status.st_mode) ? "directory" : S_ISFIFO(status.st_mode) ? "FIFO" : "device or socket");
+        return OT_ERR_INVALID_CONFIG;
+    }
+    char *data = malloc(max_bytes + 1);
+    while (data != NULL && more != 0 && bytes <= max_bytes) {
+        more = read(fd, data + bytes, max_bytes + 1 - bytes);
+        if (more < 0 && errno == EINTR) continue;
+        if (more < 0) break;
+        bytes += (size_t)more;
+    }
+    if (data == NULL || more < 0 || bytes > max_bytes) {
+        if (data != NULL && more >= 0) snprintf(text_out, text_bytes, "it has more than %zu bytes", max_bytes);
+        const int why = errno;
+        free(data);
+        errno = why;
+        return OT_ERR_INVALID_CONFIG;
+    }
+    data[bytes] = 0;
+    *data_out = data;
+    *bytes_out = bytes;
+    return OT_OK;
+}
+
+enum ot_err broker_config_read_text(const char *path, size_t max_bytes, char **data_out, size_t *bytes_out, char *text_out, size_t text_bytes)
+{
+    text_out[0] = 0;
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);       /* that of a FIFO would wait for a writer */
+    enum ot_err err = fd < 0 ? OT_ERR_INVALID_CONFIG : read_regular(fd, max_bytes, data_out, bytes_out, text_out, text_bytes);
+    if (err != OT_OK && text_out[0] == 0) {
+        const int why = errno;
+        if (fd < 0 && why == ENOENT) err = OT_ERR_NOT_FOUND;
+        snprintf(text_out, text_bytes, "%s", err == OT_ERR_NOT_FOUND ? ot_err_text(err) : strerrordesc_np(why));
+    }
+    if (fd >= 0) close(fd);
+    return err;
+}
 
 /* ${env:NAME}, ${file:/path}, ${credential:NAME}; *value_out is malloc'ed. */
 static enum ot_err substitute(struct load *load, const char *value, char **value_out)
@@ -48,8 +95,9 @@ static enum ot_err substitute(struct load *load, const char *value, char **value
     if (credential) snprintf(path, sizeof(path), "%s/%s", credentials == NULL ? "" : credentials, name);
     else snprintf(path, sizeof(path), "%s", name);
     size_t bytes = 0;
-    enum ot_err err = ot_io_read_file(ot_io_real(), path, VALUE_BYTES_MAX, value_out, &bytes);
-    if (err != OT_OK) snprintf(load->text, load->text_bytes, "cannot read %s: %s", path, ot_err_text(err));
+    char why[200];
+    enum ot_err err = broker_config_read_text(path, VALUE_BYTES_MAX, value_out, &bytes, why, sizeof(why));
+    if (err != OT_OK) snprintf(load->text, load->text_bytes, "cannot read %s: %s", path, why);
     else if (bytes > 0 && (*value_out)[bytes - 1] == '\n') (*value_out)[bytes - 1] = 0;
     return err == OT_OK ? OT_OK : OT_ERR_INVALID_CONFIG;
 }
@@ -90,9 +138,10 @@ static enum ot_err load_one(struct load *load)
     char *data = NULL;
     size_t bytes = 0;
     int line = 0;
-    enum ot_err err = ot_io_read_file(ot_io_real(), load->path, FILE_BYTES_MAX, &data, &bytes);
+    char why[200];
+    enum ot_err err = broker_config_read_text(load->path, FILE_BYTES_MAX, &data, &bytes, why, sizeof(why));
     if (err != OT_OK) {
-        snprintf(load->text, load->text_bytes, "cannot read %s: %s", load->path, ot_err_text(err));
+        snprintf(load->text, load->text_bytes, "cannot read %s: %s", load->path, why);
         return err;
     }
     load->plain_secret = false;

@@ -1,5 +1,4 @@
 /* What configuration means: differences, one key explained, and a Kafka server.properties judged line by line. */
-#include "base/io.h"
 #include "base/properties.h"
 #include "base/util.h"
 #include "broker/config.h"
@@ -297,10 +296,10 @@ int cli_config_import_run(const struct cli_args *args)
     };
     const char *path = cli_name(args, 0);
     struct import import = {.rows = json_array(), .all = cli_flag_given(args, "all")};
-    char *text = NULL;
+    char *text = NULL, said[200] = "out of memory";
     size_t bytes = 0;
     int line = 0;
-    enum ot_err err = import.rows == NULL ? OT_ERR_NO_MEMORY : ot_io_read_file(ot_io_real(), path, FILE_BYTES_MAX, &text, &bytes);
+    enum ot_err err = import.rows == NULL ? OT_ERR_NO_MEMORY : broker_config_read_text(path, FILE_BYTES_MAX, &text, &bytes, said, sizeof(said));
     if (err == OT_OK) {
         err = ot_properties_parse(text, bytes, import_pair, &import, &line);
         free(text);
@@ -310,7 +309,7 @@ int cli_config_import_run(const struct cli_args *args)
         }
     } else {
         json_decref(import.rows);
-        return cli_fail(err == OT_ERR_NOT_FOUND ? CLI_NOT_FOUND : CLI_FAILED, NULL, "%s: %s", path, err == OT_ERR_NOT_FOUND ? "there is no such file" : ot_err_text(err));
+        return cli_fail(err == OT_ERR_NOT_FOUND ? CLI_NOT_FOUND : CLI_FAILED, NULL, "%s: %s", path, err == OT_ERR_NOT_FOUND ? "there is no such file" : said);
     }
     json_t *whole = json_pack("{s:O,s:i,s:i,s:i}", "items", import.rows, "applies", (int)import.applies, "ignored", (int)import.ignored, "stops", (int)import.stops);
     int code = cli_print_list(args, columns, OT_ARRAY_COUNT(columns), import.rows, whole == NULL ? NULL : json_dumps(whole, JSON_COMPACT));

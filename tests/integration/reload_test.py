@@ -1,9 +1,12 @@
 """SIGHUP: the configuration file is read again. What may change is applied, what needs a restart is named, and a bad file changes nothing."""
+import os
 import re
 import signal
+import subprocess
 
 import pytest
 
+import harness
 from harness import until
 from rest_test import Rest
 
@@ -62,6 +65,24 @@ def test_a_bad_file_changes_nothing(server, text):
     log = reload("log.segment.bytes=1048576\n" + text)
     assert "ERROR config file_not_reloaded" in log and "server.properties:2" in log
     assert value(Rest(broker), "log.retention.ms") == ("100000000", "file") and value(Rest(broker), "log.segment.bytes")[1] == "built_in"
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "directory"])
+def test_what_is_no_file_is_refused_and_the_server_still_hears(server, kind):
+    broker, reload = server
+    file = broker.directory / "server.properties"
+    file.unlink()
+    os.mkfifo(file) if kind == "FIFO" else file.mkdir()
+    seen = len(broker.log())
+    broker.process.send_signal(signal.SIGHUP)
+    until(lambda: "file_not_reloaded" in broker.log()[seen:], 10, broker.log_tail)
+    told = broker.log()[seen:]
+    assert f"it is a {kind}, not a file" in told and "io_failed" not in told, told
+    for words in (["server", "--config", str(file), "--check"], ["config", "import", str(file)]):
+        done = subprocess.run([harness.BINARY, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
+        assert done.returncode != 0 and f"it is a {kind}, not a file".encode() in done.stderr, done.stderr
+    broker.process.send_signal(signal.SIGTERM)
+    assert broker.process.wait(20) == 0
 
 
 def test_without_a_file_nothing_happens(own_broker):
