@@ -125,7 +125,13 @@ static char *read_all(const char *path, size_t *bytes_out)
         free(text);
         return NULL;
     }
+    if (memchr(text, 0, bytes) != NULL) {
+        (void)cli_fail(CLI_USAGE, NULL, "%s: it has a zero byte, so it is no file of offsets", path);
+        free(text);
+        return NULL;
+    }
     text[bytes] = 0;
+    if (memcmp(text, "\xef\xbb\xbf", OT_MIN(bytes, 3u)) == 0 && bytes >= 3) memset(text, ' ', 3); /* a byte order mark, of spreadsheets */
     *bytes_out = bytes;
     return text;
 }
@@ -143,6 +149,9 @@ static int read_csv(const struct cli_args *args, const char *path, char *text, j
 {
     int code = -1;
     size_t number = 0;
+    const char *other = NULL;
+    bool ours = false;
+    text += strspn(text, " ");
     for (char *line; code < 0 && (line = strsep(&text, "\n")) != NULL;) {
         char *fields[5], *at = line;
         size_t count = 0;
@@ -155,10 +164,12 @@ static int read_csv(const struct cli_args *args, const char *path, char *text, j
             if (comma != NULL) *comma++ = 0;
             at = comma;
         }
-        if (count == 3) code = add(args, offsets, path, number, fields[0], fields[1], fields[2]);
-        else if (count != 4) code = cli_fail(CLI_USAGE, NULL, "%s:%zu: not topic,partition,offset", path, number);
-        else if (strcmp(fields[0], cli_name(args, 0)) == 0) code = add(args, offsets, path, number, fields[1], fields[2], fields[3]);
+        if (count != 3 && count != 4) code = cli_fail(CLI_USAGE, NULL, "%s:%zu: not topic,partition,offset", path, number);
+        else if (count == 4 && strcmp(fields[0], cli_name(args, 0)) != 0) other = fields[0];
+        else code = add(args, offsets, path, number, fields[count - 3], fields[count - 2], fields[count - 1]);
+        ours |= count == 3 || other != fields[0];
     }
+    if (code < 0 && other != NULL && !ours) code = cli_fail(CLI_USAGE, NULL, "%s has no offsets of group %s, only of others, such as %s", path, cli_name(args, 0), other);
     return code;
 }
 
@@ -183,6 +194,28 @@ static int read_json(const struct cli_args *args, const char *path, const char *
     return code;
 }
 
+/* Which of two offsets would be meant? */
+static int check_once(const char *path, const json_t *offsets)
+{
+    size_t i;
+    const json_t *one;
+    int code = -1;
+    json_t *seen = json_object();
+    if (seen == NULL) return no_memory();
+    json_array_foreach(offsets, i, one)
+    {
+        char key[512];
+        const char *topic = cli_json_text(one, "topic", "");
+        const int64_t partition = cli_json_number(one, "partition", 0);
+        snprintf(key, sizeof(key), "%" PRId64 " %.400s", partition, topic);
+        if (json_object_get(seen, key) != NULL) code = cli_fail(CLI_USAGE, NULL, "%s names partition %" PRId64 " of %.250s twice", path, partition, topic);
+        if (code >= 0) break;
+        json_object_set_new(seen, key, json_true());
+    }
+    json_decref(seen);
+    return code;
+}
+
 static int read_file(const struct cli_args *args, json_t *offsets)
 {
     size_t bytes = 0;
@@ -193,7 +226,7 @@ static int read_file(const struct cli_args *args, json_t *offsets)
     free(text);
     if (code < 0 && json_array_size(offsets) == 0) code = cli_fail(CLI_USAGE, NULL, "%s has no offsets%s", path, cli_flag_given(args, "topic") ? " of that topic" : "");
     if (code < 0 && json_array_size(offsets) > PUT_MAX) code = cli_fail(CLI_USAGE, "--topic TOPIC", "%s has more than %u offsets; take them in topic by topic", path, PUT_MAX);
-    return code;
+    return code < 0 ? check_once(path, offsets) : code;
 }
 
 /* ---- import: the plan, and doing it */

@@ -140,11 +140,25 @@ def test_offsets_go_out_and_come_back(rest, broker, group, tmp_path):
     assert offsets(rest, group)[0] == 6
     ottla(broker, "group", "import", group, "-", "--yes", data=f"{group},{group},0,7\r\n\nsomebody,{group},0,1\n")
     assert offsets(rest, group)[0] == 7
+    ottla(broker, "group", "import", group, "-", "--yes", data=b"\xef\xbb\xbf" + f"{group},0,5\n".encode())
+    assert offsets(rest, group)[0] == 5
+    ottla(broker, "group", "import", group, "-", "--yes", data=b"\xef\xbb\xbf" + file.read_bytes())
+    assert offsets(rest, group) == {0: 3, 1: 0}
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"offsets": 1}', '{"offsets": [{"topic": "x"}]}', "a,b\n", "topic,x,1\n", "topic,1,-1\n", "t,1,2,3,4\n"])
+@pytest.mark.parametrize("text", ["", "{", '{"offsets": 1}', '{"offsets": [{"topic": "x"}]}', "a,b\n", "topic,x,1\n", "topic,1,-1\n", "t,1,2,3,4\n", "t,0,1\n\0t,1,1\n", "t,0,1\0\n", "\0"])
 def test_a_bad_file_is_refused_before_anything_is_asked(broker, text):
     assert ottla(broker, "group", "import", "nobody", "-", "--yes", data=text, status=2).err.startswith("error: -")
+
+
+@pytest.mark.parametrize("text", ["t,0,1\nu,0,1\nt,0,2\n", json.dumps({"offsets": [{"topic": "t", "partition": 0, "offset": i} for i in (1, 2)]})])
+def test_a_partition_is_named_once(broker, text):
+    assert "names partition 0 of t twice" in ottla(broker, "group", "import", "nobody", "-", "--yes", data=text, status=2).err
+
+
+def test_rows_of_others_alone_say_whose_they_are(broker):
+    told = ottla(broker, "group", "import", "nobody", "-", "--yes", data="somebody,t,0,1\nsomebody,t,1,1\n", status=2).err
+    assert "no offsets of group nobody, only of others, such as somebody" in told
 
 
 def test_what_lies_outside_of_the_log_is_told_by_partition(rest, broker, group):
