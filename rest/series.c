@@ -31,7 +31,7 @@ static bool read_span(struct ot_str text, int64_t *ms_out)
     }
     for (size_t i = 0; i < OT_ARRAY_COUNT(units); i++) {
         if (units[i].unit != text.data[text.bytes - 1]) continue;
-        *ms_out = number * units[i].ms;
+        if (number > 0) *ms_out = number * units[i].ms;
         return number > 0;
     }
     return false;
@@ -50,6 +50,12 @@ static void read_names(struct ask *ask)
         if (rows[i].kind != ask->kind) continue;
         if (known_count < 64) known[known_count++] = rows[i].name;
         if (list.null && ask->row_count < NAMES_MAX) ask->rows[ask->row_count++] = &rows[i];
+    }
+    uint32_t asked = 1;
+    for (uint32_t i = 0; i < list.bytes && !list.null; i++) asked += list.data[i] == ',';
+    if (asked > NAMES_MAX) {
+        rest_fault_query(ask->call, "names", "has %u names, at most %d are taken", asked, NAMES_MAX);
+        return;
     }
     for (uint32_t at = 0; !list.null && at <= list.bytes;) {
         uint32_t end = at;

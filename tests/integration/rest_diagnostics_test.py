@@ -139,6 +139,15 @@ def test_series_have_the_shape_that_was_asked_for(rest, made):
 def test_faulty_questions_for_series(rest, query, parameter):
     problem = rest.problem("GET", "/v1/metrics/series", 400, "INVALID_REQUEST", **query)
     assert problem["errors"][0]["parameter"] == parameter
+    if query.get("window") != "7d":
+        assert len(problem["errors"]) == 1, problem
+
+
+def test_too_many_series_are_told_as_that(rest):
+    many = ",".join(["cpu_ratio"] * 33)
+    problem = rest.problem("GET", "/v1/metrics/series", 400, "INVALID_REQUEST", names=many)
+    assert "33 names, at most 32" in problem["errors"][0]["detail"], problem
+    assert len(series(rest, names=many[10:], window="1m")["series"]) == 32
 
 
 @pytest.mark.long
