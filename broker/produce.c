@@ -175,8 +175,8 @@ static bool check(struct broker *broker, struct broker_produce_part *part)
     const bool is_marker = produce->origin == ENG_ORIGIN_COORDINATOR && produce->transaction_version > 0;     /* small, and readers wait for it: from the reserve */
     if (!is_marker && atomic_load(&part->owner->stage) == BROKER_PARTITION_OPEN && broker_space_refuses(core, part->owner->store_dir)) {
         part->error = OT_ERR_NO_SPACE;
-        snprintf(part->text, sizeof(part->text), "the disk of this partition has %llu bytes free, produce needs more than ottla.disk.free.refuse.bytes",
-            (unsigned long long)atomic_load(&core->dir_free_bytes[part->owner->store_dir]));
+        snprintf(part->text, sizeof(part->text), "the disk of this partition has %llu bytes free beside its reserve, produce needs more than the %lld of ottla.disk.free.refuse.bytes",
+            (unsigned long long)atomic_load(&core->dir_free_bytes[part->owner->store_dir]), (long long)broker_config_current(core->config)->ottla_disk_free_refuse_bytes);
         return false;
     }
     struct eng_batch_rules rules = rules_of(part);

@@ -68,7 +68,8 @@ static void check_dir(struct broker_core *core, uint32_t dir, bool first)
     atomic_store(&core->dir_space[dir], (int)now);
     if (now != (first ? BROKER_SPACE_OK : before))
         ot_log(now == BROKER_SPACE_OK ? OT_LOG_INFO : now == BROKER_SPACE_WARN ? OT_LOG_WARN : OT_LOG_ERROR, "disk", "space",
-            "log_dir=%s state=%s free_bytes=%llu", eng_store_dir_path(core->store, dir), words[now], (unsigned long long)free_bytes);
+            "log_dir=%s state=%s free_bytes=%llu reserve_bytes=%llu reserve=%s", eng_store_dir_path(core->store, dir), words[now], (unsigned long long)space.free_bytes,
+            (unsigned long long)reserve_bytes, core->reserve_held[dir] ? "held" : "part_of_free");
     keep_reserve(core, dir, now, space.free_bytes, reserve_bytes);
 }
 

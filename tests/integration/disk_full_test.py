@@ -1,5 +1,6 @@
 """A full disk on a small file system of its own: refused with words, reads and deletes go on, restart works."""
 import os
+import re
 import shutil
 import subprocess
 
@@ -76,6 +77,19 @@ def readable(admin, topic, count, start=0):
         assert [int(r[3].split(b":")[0]) for r in got] == list(range(offset, offset + len(got))) and got
         offset += len(got)
     assert admin.list_offset(topic, -1)["offset"] == count
+
+
+def test_a_refusing_disk_says_what_is_free_and_what_the_reserve_is(own_broker, name):
+    refuse, reserve = 1 << 60, 1 << 59
+    broker = own_broker(ottla_disk_free_refuse_bytes=str(refuse), ottla_disk_reserve_bytes=str(reserve))
+    told = re.search(r"disk space log_dir=\S+ state=refusing free_bytes=(\d+) reserve_bytes=(\d+) reserve=part_of_free", broker.log())
+    assert told and int(told[1]) > 0 and int(told[2]) == reserve, broker.log_tail()
+    with broker.connect(timeout_s=30) as c:
+        admin = Admin(c)
+        admin.create(name)
+        answer = admin.produce_raw(name, batch.build([b"x"]))
+    refused_with_words(answer)
+    assert "0 bytes free beside its reserve" in answer["errorMessage"] and str(refuse) in answer["errorMessage"], answer
 
 
 def test_below_the_threshold_writes_are_refused_and_all_else_goes_on(own_broker, small_disk, name):
