@@ -66,9 +66,12 @@ static bool config_fits(struct work *work, const struct broker_config_entry *ent
     if (entry->name.null || entry->name.bytes == 0 || entry->name.bytes > COORD_CONFIG_NAME_BYTES_MAX || memchr(entry->name.data, 0, entry->name.bytes) != NULL) {
         return refuse(item, OT_ERR_INVALID_CONFIG, "a config name has 1 to %d characters", COORD_CONFIG_NAME_BYTES_MAX);
     }
-    if (!entry->value.null && (entry->value.bytes > COORD_CONFIG_VALUE_BYTES_MAX || memchr(entry->value.data, 0, entry->value.bytes) != NULL)) {
-        return refuse(item, OT_ERR_INVALID_CONFIG, "the value of %.*s has %u bytes, more than %d, or a zero byte", (int)OT_MIN(entry->name.bytes, 80u),
-            entry->name.data, entry->value.bytes, COORD_CONFIG_VALUE_BYTES_MAX);
+    const int shown = (int)OT_MIN(entry->name.bytes, 80u);
+    if (!entry->value.null && entry->value.bytes > COORD_CONFIG_VALUE_BYTES_MAX) {
+        return refuse(item, OT_ERR_INVALID_CONFIG, "the value of %.*s has %u bytes, more than %d", shown, entry->name.data, entry->value.bytes, COORD_CONFIG_VALUE_BYTES_MAX);
+    }
+    if (!entry->value.null && entry->value.bytes > 0 && memchr(entry->value.data, 0, entry->value.bytes) != NULL) {
+        return refuse(item, OT_ERR_INVALID_CONFIG, "the value of %.*s has a zero byte", shown, entry->name.data);
     }
     return true;
 }
