@@ -142,44 +142,90 @@ uint32_t ot_threads_list(struct ot_thread_view *out, uint32_t max, bool stacks)
 
 /* ---- names of our own functions, from the symbol table of the program file: static ones too */
 
-static const Elf64_Sym *best_of(const uint8_t *file, size_t bytes, uint64_t address, const char **names_out)
+struct function { uint64_t begin, bytes; const char *name; };
+struct ot_functions {
+    uint8_t *file;
+    size_t file_bytes;
+    struct function *list; /* by begin */
+    size_t count;
+};
+
+static int by_begin(const void *a, const void *b)
 {
-    const Elf64_Ehdr *head = (const void *)file;
-    if (bytes < sizeof(*head) || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_ident[EI_CLASS] != ELFCLASS64) return NULL;
-    if (head->e_shentsize != sizeof(Elf64_Shdr) || head->e_shoff > bytes || head->e_shnum > (bytes - head->e_shoff) / sizeof(Elf64_Shdr)) return NULL;
-    const Elf64_Shdr *sections = (const void *)(file + head->e_shoff);
-    for (uint32_t i = 0; i < head->e_shnum; i++) {
-        if (sections[i].sh_type != SHT_SYMTAB || sections[i].sh_link >= head->e_shnum) continue;
-        const Elf64_Shdr *names = &sections[sections[i].sh_link];
-        if (sections[i].sh_offset > bytes || sections[i].sh_size > bytes - sections[i].sh_offset || names->sh_offset > bytes || names->sh_size > bytes - names->sh_offset) return NULL;
-        const Elf64_Sym *symbols = (const void *)(file + sections[i].sh_offset);
-        for (size_t k = 0; k < sections[i].sh_size / sizeof(*symbols); k++) {
-            if (ELF64_ST_TYPE(symbols[k].st_info) != STT_FUNC || address < symbols[k].st_value || address - symbols[k].st_value >= symbols[k].st_size) continue;
-            if (symbols[k].st_name >= names->sh_size) continue;
-            *names_out = (const char *)file + names->sh_offset;
-            return &symbols[k];
-        }
-    }
-    return NULL;
+    const struct function *one = a, *two = b;
+    return (one->begin > two->begin) - (one->begin < two->begin);
 }
 
-/* Mapped for each question: this is for people, and rare. */
-static bool own_name(uint64_t address, char *out, size_t out_bytes)
+static void take_table(struct ot_functions *own, const Elf64_Shdr *table, const Elf64_Shdr *names)
+{
+    const uint8_t *file = own->file;
+    const size_t bytes = own->file_bytes;
+    if (table->sh_offset > bytes || table->sh_size > bytes - table->sh_offset || names->sh_offset > bytes || names->sh_size > bytes - names->sh_offset) return;
+    if (names->sh_size == 0 || file[names->sh_offset + names->sh_size - 1] != 0) return;
+    const Elf64_Sym *symbols = (const void *)(file + table->sh_offset);
+    const size_t count = table->sh_size / sizeof(*symbols);
+    if ((own->list = calloc(count + 1, sizeof(*own->list))) == NULL) return;
+    for (size_t i = 0; i < count; i++) {
+        if (ELF64_ST_TYPE(symbols[i].st_info) != STT_FUNC || symbols[i].st_size == 0 || symbols[i].st_name >= names->sh_size) continue;
+        own->list[own->count++] = (struct function){symbols[i].st_value, symbols[i].st_size, (const char *)file + names->sh_offset + symbols[i].st_name};
+    }
+    qsort(own->list, own->count, sizeof(*own->list), by_begin);
+}
+
+static void take_file(struct ot_functions *own)
+{
+    const size_t bytes = own->file_bytes;
+    const Elf64_Ehdr *head = (const void *)own->file;
+    if (bytes < sizeof(*head) || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_ident[EI_CLASS] != ELFCLASS64) return;
+    if (head->e_shentsize != sizeof(Elf64_Shdr) || head->e_shoff > bytes || head->e_shnum > (bytes - head->e_shoff) / sizeof(Elf64_Shdr)) return;
+    const Elf64_Shdr *sections = (const void *)(own->file + head->e_shoff);
+    for (uint32_t i = 0; i < head->e_shnum && own->list == NULL; i++)
+        if (sections[i].sh_type == SHT_SYMTAB && sections[i].sh_link < head->e_shnum) take_table(own, &sections[i], &sections[sections[i].sh_link]);
+}
+
+struct ot_functions *ot_functions_open(void)
 {
     struct stat status;
-    const char *names = NULL;
-    const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    uint8_t *file = fstat(fd, &status) == 0 && status.st_size > 0 ? mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    struct ot_functions *own = calloc(1, sizeof(*own));
+    const int fd = own == NULL ? -1 : open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        free(own);
+        return NULL;
+    }
+    own->file = fstat(fd, &status) == 0 && status.st_size > 0 ? mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
     close(fd);
-    if (file == MAP_FAILED) return false;
-    const Elf64_Sym *symbol = best_of(file, (size_t)status.st_size, address, &names);
-    if (symbol != NULL) snprintf(out, out_bytes, "%.100s+0x%llx", names + symbol->st_name, (unsigned long long)(address - symbol->st_value));
-    munmap(file, (size_t)status.st_size);
-    return symbol != NULL;
+    if (own->file == MAP_FAILED) {
+        free(own);
+        return NULL;
+    }
+    own->file_bytes = (size_t)status.st_size;
+    take_file(own);
+    return own;
 }
 
-void ot_threads_frame_text(const void *frame, char out[static OT_FRAME_TEXT_BYTES])
+void ot_functions_close(struct ot_functions *functions)
+{
+    if (functions == NULL) return;
+    munmap(functions->file, functions->file_bytes);
+    free(functions->list);
+    free(functions);
+}
+
+static bool own_name(const struct ot_functions *functions, uint64_t address, char *out, size_t out_bytes)
+{
+    size_t low = 0, high = functions == NULL ? 0 : functions->count;
+    while (low < high) { /* the first that begins behind it */
+        const size_t middle = low + (high - low) / 2;
+        if (functions->list[middle].begin <= address) low = middle + 1;
+        else high = middle;
+    }
+    if (low == 0 || address - functions->list[low - 1].begin >= functions->list[low - 1].bytes) return false;
+    const struct function *found = &functions->list[low - 1];
+    snprintf(out, out_bytes, "%.100s+0x%llx", found->name, (unsigned long long)(address - found->begin));
+    return true;
+}
+
+void ot_threads_frame_text(const struct ot_functions *functions, const void *frame, char out[static OT_FRAME_TEXT_BYTES])
 {
     Dl_info info = {0}, self = {0};
     if (dladdr(frame, &info) == 0 || info.dli_fbase == NULL) {
@@ -189,7 +235,7 @@ void ot_threads_frame_text(const void *frame, char out[static OT_FRAME_TEXT_BYTE
     const char *slash = strrchr(info.dli_fname, '/'), *file = slash == NULL ? info.dli_fname : slash + 1;
     const uint64_t offset = (uint64_t)((uintptr_t)frame - (uintptr_t)info.dli_fbase);
     const bool ours = dladdr((void *)(uintptr_t)&ot_threads_frame_text, &self) != 0 && self.dli_fbase == info.dli_fbase;
-    if (ours && own_name(offset, out, OT_FRAME_TEXT_BYTES)) return;
+    if (ours && own_name(functions, offset, out, OT_FRAME_TEXT_BYTES)) return;
     if (!ours && info.dli_sname != NULL)
         snprintf(out, OT_FRAME_TEXT_BYTES, "%.50s!%.80s+0x%llx", file, info.dli_sname, (unsigned long long)((uintptr_t)frame - (uintptr_t)info.dli_saddr));
     else

@@ -19,8 +19,12 @@ void ot_threads_install(void);
 /* By id, at most max; how many were written. stacks: each thread is interrupted for some microseconds; those that do not answer are waited for half a second in
  * all. One caller at a time (others wait). */
 uint32_t ot_threads_list(struct ot_thread_view *out, uint32_t max, bool stacks);
+/* The names of this program's functions, read once for many frames. NULL: they cannot be read, or no memory; all below take that. */
+struct ot_functions;
+struct ot_functions *ot_functions_open(void);
+void ot_functions_close(struct ot_functions *functions);
 /* "ot_exec_turn_end+0x1c" or "libc.so.6!epoll_wait+0x5b"; without symbols "ottla+0x3fa41", which addr2line takes. */
 #define OT_FRAME_TEXT_BYTES 160
-void ot_threads_frame_text(const void *frame, char out[static OT_FRAME_TEXT_BYTES]);
+void ot_threads_frame_text(const struct ot_functions *functions, const void *frame, char out[static OT_FRAME_TEXT_BYTES]);
 
 #endif

@@ -105,7 +105,7 @@ void rest_memory(struct rest_call *call)
 
 /* ---- threads */
 
-static void write_thread(struct rest_call *call, const struct ot_thread_view *thread, bool stacks)
+static void write_thread(struct rest_call *call, const struct ot_thread_view *thread, bool stacks, const struct ot_functions *functions)
 {
     struct rest_json *out = &call->out;
     const char state[2] = { thread->state, 0 };
@@ -119,7 +119,7 @@ static void write_thread(struct rest_call *call, const struct ot_thread_view *th
     if (stacks) rest_json_open(out, "stack", '[');
     for (uint32_t i = 0; stacks && i < thread->frame_count; i++) {
         char text[OT_FRAME_TEXT_BYTES];
-        ot_threads_frame_text(thread->frames[i], text);
+        ot_threads_frame_text(functions, thread->frames[i], text);
         rest_json_text(out, NULL, text);
     }
     if (stacks) rest_json_close(out, ']');
@@ -136,15 +136,17 @@ void rest_threads(struct rest_call *call)
         return;
     }
     const uint32_t count = ot_threads_list(threads, THREADS_MAX, stacks);
+    struct ot_functions *functions = stacks ? ot_functions_open() : NULL;
     int64_t last = 0;
     bool more = false;
     for (uint32_t i = 0; i < count; i++) {
         if (threads[i].id <= call->list.after_int) continue;
         more = call->list.count == call->list.limit;
         if (more) break;
-        write_thread(call, &threads[i], stacks);
+        write_thread(call, &threads[i], stacks, functions);
         last = threads[i].id;
     }
+    ot_functions_close(functions);
     free(threads);
     rest_list_reply_int(call, 't', more, last, count, NULL);
 }

@@ -31,11 +31,15 @@ static const struct ot_thread_view *named(const struct ot_thread_view *views, ui
 static bool stands_in(const struct ot_thread_view *view, const char *function)
 {
     char text[OT_FRAME_TEXT_BYTES];
-    for (uint32_t i = 0; i < view->frame_count; i++) {
-        ot_threads_frame_text(view->frames[i], text);
-        if (strncmp(text, function, strlen(function)) == 0) return true;
+    bool found = false;
+    struct ot_functions *functions = ot_functions_open();
+    assert_non_null(functions);
+    for (uint32_t i = 0; i < view->frame_count && !found; i++) {
+        ot_threads_frame_text(functions, view->frames[i], text);
+        found = strncmp(text, function, strlen(function)) == 0;
     }
-    return false;
+    ot_functions_close(functions);
+    return found;
 }
 
 static void every_thread_says_where_it_is_as_often_as_it_is_asked(void **state)
@@ -73,8 +77,11 @@ static void an_address_of_nobody_is_told_as_it_is(void **state)
 {
     (void)state;
     char text[OT_FRAME_TEXT_BYTES];
-    ot_threads_frame_text((void *)(uintptr_t)0x10, text);
+    ot_threads_frame_text(NULL, (void *)(uintptr_t)0x10, text);
     assert_string_equal(text, "0x10");
+    ot_threads_frame_text(NULL, (const void *)(uintptr_t)&named, text);    /* without a table of names */
+    assert_non_null(strstr(text, "+0x"));
+    assert_null(strstr(text, "named"));
 }
 
 TEST_MAIN(cmocka_unit_test(every_thread_says_where_it_is_as_often_as_it_is_asked), cmocka_unit_test(an_address_of_nobody_is_told_as_it_is))
