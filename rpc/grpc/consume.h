@@ -62,7 +62,7 @@ struct rpcg_consume {
     bool beating, making_topic, topic_ok;
     struct consume_place *target; uint32_t target_count;
     struct consume_topic *topics;
-    struct consume_part *parts; uint32_t part_count, part_cap;
+    struct consume_part *parts; uint32_t part_count, part_cap, part_hint;       /* hint: where the last one was found */
     int64_t assignment_ids;
     /* offsets */
     struct broker_group_call commit, lookup;

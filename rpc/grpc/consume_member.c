@@ -16,8 +16,12 @@ enum { EPOCH_LEAVE = -1, EPOCH_LEAVE_STATIC = -2 };
 
 struct consume_part *rpcg_consume_part(struct rpcg_consume *own, int64_t assignment_id)
 {
-    for (uint32_t i = 0; i < own->part_count; i++)
-        if (own->parts[i].assignment_id == assignment_id) return &own->parts[i];
+    uint32_t at = own->part_hint < own->part_count ? own->part_hint : 0;
+    for (uint32_t i = 0; i < own->part_count; i++, at = at + 1 < own->part_count ? at + 1 : 0) {
+        if (own->parts[at].assignment_id != assignment_id) continue;
+        own->part_hint = at;               /* who asks for one asks for it again, or for the one behind it */
+        return &own->parts[at];
+    }
     return NULL;
 }
 
