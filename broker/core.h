@@ -200,7 +200,7 @@ struct eng_epoch_end broker_follow_end(struct broker_partition *partition, int32
 /* produce_verify.c: a batch that would begin its producer's transaction here goes on when the coordinator knows of it. begin: no mutex; true: it must be asked, the
  * part is in the list. marker, end: with the mutex; end takes it out, false: the answer is stale. */
 bool broker_verify_begin(struct broker_produce_part *part);
-void broker_verify_marker(struct broker_partition *partition, int64_t producer_id);
+void broker_verify_marker(struct broker_partition *partition, const struct broker_produce_part *marker);
 bool broker_verify_end(struct broker_partition *partition, struct broker_produce_part *part);
 /* With the mutex: may it be appended, by its guards and by what was seen when nobody was asked? The guards are off then. */
 bool broker_verify_holds(struct broker_partition *partition, struct broker_produce_part *part);

@@ -143,7 +143,7 @@ enum broker_lane_fate broker_lane_put(struct broker_partition *partition, struct
             return BROKER_LANE_ANSWERED;
         }
         if (check.duplicate) return put_duplicate(partition, part, &check);
-        if (part->marker.is_marker) broker_verify_marker(partition, info->producer_id);
+        if (part->marker.is_marker) broker_verify_marker(partition, part);
     }
     int64_t base_offset = partition->reserved_end, last_offset = base_offset + info->last_offset_delta;
     if (info->producer_id >= 0) {

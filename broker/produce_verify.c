@@ -32,7 +32,7 @@ bool broker_txn_guard(struct broker *broker, const struct coord_txn_place *place
 {
     struct broker_partition *partition = broker_partition_find(broker, place->topic, place->partition);
     bool open = false;
-    *guard = (struct broker_txn_guard){ .partition = partition, .producer_id = producer_id };
+    *guard = (struct broker_txn_guard){ .partition = partition, .producer_id = producer_id, .producer_epoch = producer_epoch };
     if (partition == NULL) return false;
     pthread_mutex_lock(&partition->mutex);
     if (atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && partition->is_leader) open = is_open_here(partition, producer_id, producer_epoch);
@@ -95,11 +95,19 @@ bool broker_verify_begin(struct broker_produce_part *part)
     return part->verifying;
 }
 
-void broker_verify_marker(struct broker_partition *partition, int64_t producer_id)
+/* With version 2 a marker has an epoch above that of what it ends: one that is not above belongs to a transaction before, whose end the coordinator lets the next one wait
+ * for. Without, the epochs are the same, and nobody can tell. */
+static bool may_end(const struct broker_produce_part *marker, int64_t producer_id, int16_t producer_epoch)
+{
+    const struct eng_batch_info *info = &marker->verdict.info;
+    return info->producer_id == producer_id && (marker->call->transaction_version < 2 || info->producer_epoch > producer_epoch);
+}
+
+void broker_verify_marker(struct broker_partition *partition, const struct broker_produce_part *marker)
 {
     for (struct broker_produce_part *part = partition->verify_first; part != NULL; part = part->next)
-        part->verify_stale |= part->verdict.info.producer_id == producer_id;
-    for (struct broker_txn_guard *guard = partition->guards; guard != NULL; guard = guard->next) guard->stale |= guard->producer_id == producer_id;
+        part->verify_stale |= may_end(marker, part->verdict.info.producer_id, part->verdict.info.producer_epoch);
+    for (struct broker_txn_guard *guard = partition->guards; guard != NULL; guard = guard->next) guard->stale |= may_end(marker, guard->producer_id, guard->producer_epoch);
 }
 
 bool broker_verify_end(struct broker_partition *partition, struct broker_produce_part *part)

@@ -31,7 +31,7 @@ void broker_txn(struct broker *broker, struct broker_txn *txn);
  * ends. A guard that was taken before, and goes along with the append (shard.h), is stale once a marker of the producer went through the partition: INVALID_TXN_STATE. */
 struct broker_txn_guard {
     struct broker_partition *partition;        /* held; NULL: no guard, the append will be refused for what it is */
-    int64_t producer_id;
+    int64_t producer_id; int16_t producer_epoch;
     struct broker_txn_guard *next, *prev;      /* of the partition, while on; under its mutex */
     struct broker_txn_guard *also;             /* of one batch */
     bool on, stale;

@@ -474,11 +474,32 @@ static void any_write_may_fail_once(void **state)
     }
 }
 
+/* It comes while the coordinator is asked for the next one. */
+static void a_late_marker_is_not_of_the_next_transaction(void **state)
+{
+    (void)state;
+    int64_t end_offset = 0;
+    struct producer a = { .id = "a" };
+    topic_make("t");
+    assert_int_equal(init(&a), OT_OK);
+    for (uint64_t n = 1; n <= 5; n++) {                /* one of them is the marker */
+        until_quiet();
+        ot_io_fault_at(&house.fault, OT_IO_CALL_PWRITEV, n, OT_ERR_NO_SPACE);
+        assert_int_equal(send_when_there_is_room(&a, "t", 0, 12), OT_OK);
+        assert_int_equal(finish(&a, true, 2), OT_OK);
+        assert_int_equal(send_when_there_is_room(&a, "t", 0, 12), OT_OK);
+        assert_int_equal(finish(&a, true, 2), OT_OK);
+        until_all_stable("t", 0, &end_offset);
+        until_quiet();
+        ot_io_fault_at(&house.fault, OT_IO_CALL_ANY, 0, OT_OK);
+    }
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
     static const struct CMUnitTest tests[] = { T(both_protocols_end_with_a_marker), T(an_open_transaction_goes_on_after_a_restart), T(a_deleted_topic_holds_nobody_up),
         T(an_operator_ends_what_hangs), T(clients_do_not_write_what_coordinators_read),
-        T(offsets_that_come_after_the_end_of_their_transaction_begin_no_other), T(any_write_may_fail_once) };
+        T(offsets_that_come_after_the_end_of_their_transaction_begin_no_other), T(any_write_may_fail_once), T(a_late_marker_is_not_of_the_next_transaction) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
