@@ -27,7 +27,7 @@
     X(grpc_connection_max_age_ms, "grpc.connection.max.age.ms", LONG, "-1", -1, INT64_MAX, NULL, RESTART, NULL, "a gRPC connection is asked to reconnect after this, so that load spreads; -1 = never") \
     X(grpc_memory_bytes, "grpc.memory.bytes", LONG, "0", 0, INT64_MAX, NULL, RESTART, NULL, "memory of the gRPC library beyond which calls are closed, a fuse; 0 = from the budget") \
     X(grpc_shutdown_grace_ms, "grpc.shutdown.grace.ms", INT, "2000", 0, 600000, NULL, RESTART, NULL, "how long gRPC calls may take to end when the server stops") \
-    X(peer_listeners, "peer.listeners", LIST, NULL, 0, 0, NULL, RESTART, NULL, "where other brokers connect: host:port; default: this node's place in coordinator.voters, and nowhere without it") \
+    X(peer_listeners, "peer.listeners", LIST, NULL, 0, 0, NULL, RESTART, NULL, "where other brokers connect: host:port; default: this node's place in coordinator.voters, with coordinator.join alone 127.0.0.1:9093, else nowhere") \
     X(peer_advertised_listeners, "peer.advertised.listeners", LIST, NULL, 0, 0, NULL, RESTART, NULL, "host:port that other brokers are told; default: this node's place in coordinator.voters, else the first of peer.listeners") \
     X(peer_secret_file, "peer.secret.file", TEXT, NULL, 0, 0, NULL, RESTART, NULL, "file whose content every broker of the cluster has to know; needed unless peer.listeners is on loopback") \
     X(coordinator_voters, "coordinator.voters", LIST, NULL, 0, 0, NULL, RESTART, NULL, "ID@HOST:PORT of the nodes that found the cluster, the same on each of them; a node that is not among them follows them. Without it this node is a cluster of its own") \
@@ -45,7 +45,7 @@
     X(auto_create_topics_enable, "auto.create.topics.enable", BOOL, "true", 0, 0, NULL, RESTART, NULL, "make a topic when a client first asks for it") \
     X(delete_topic_enable, "delete.topic.enable", BOOL, "true", 0, 0, NULL, RESTART, NULL, "allow topics to be deleted") \
     X(min_insync_replicas, "min.insync.replicas", INT, "1", 1, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "in-sync replicas that acks=all needs") \
-    X(unclean_leader_election_enable, "unclean.leader.election.enable", BOOL, "false", 0, 0, NULL, CLUSTER_WIDE, NULL, "let an out-of-sync replica lead when no other is left") \
+    X(unclean_leader_election_enable, "unclean.leader.election.enable", BOOL, "false", 0, 0, NULL, CLUSTER_WIDE, NULL, "kept and told, without effect yet: only ElectLeaders UNCLEAN makes an out-of-sync replica lead") \
     X(message_max_bytes, "message.max.bytes", INT, "1048588", 0, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "largest record batch") \
     X(compression_type, "compression.type", CHOICE, "producer", 0, 0, "uncompressed|zstd|lz4|snappy|gzip|producer", CLUSTER_WIDE, NULL, "codec of stored batches; producer = as they come") \
     X(compression_gzip_level, "compression.gzip.level", INT, "-1", -1, 9, NULL, CLUSTER_WIDE, NULL, "gzip level when the broker compresses") \

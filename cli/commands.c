@@ -114,7 +114,7 @@ const struct cli_command cli_commands[] = {
         cli_log_adopt_flags, cli_log_adopt_run, NULL },
     { "doctor", NULL, NULL, "what is or will be in the way: disk, limits, kernel, clock, ports, configuration, health", "  ottla doctor\n  ottla doctor --local --config /etc/ottla/server.properties --problems",
         cli_doctor_flags, cli_doctor_run, cli_api_flags },
-    { "diagnostics", "bundle", NULL, "one file with all that a helper would ask for: answers of the API, the last log lines, stacks, no secrets",
+    { "diagnostics", "bundle", NULL, "one file with all that somebody who looks for a fault would ask for: answers of the API, the last log lines, stacks, no secrets",
         "  ottla diagnostics bundle\n  ottla diagnostics bundle --file - | tar tz", cli_diagnostics_bundle_flags, cli_diagnostics_bundle_run, cli_api_flags },
     { "diagnostics", "slow", NULL, "requests that took long, and where their time went", "  ottla diagnostics slow\n  ottla diagnostics slow --door kafka --longer-than-ms 2000", cli_diagnostics_slow_flags,
         cli_diagnostics_slow_run, cli_api_flags },

@@ -89,7 +89,7 @@ static const struct rest_route routes[] = {
     { REST_GET, "/v1/diagnostics/slow-requests", "listSlowRequests", rest_slow_requests, REST_LIST | REST_LOCAL, "door,longer_than_ms", "requests that took long, the newest first, and where their time went" },
     { REST_GET, "/v1/diagnostics/memory", "getMemory", rest_memory, REST_LOCAL, NULL, "the memory budget by pool, and what the allocator holds" },
     { REST_GET, "/v1/diagnostics/threads", "listThreads", rest_threads, REST_LIST | REST_LOCAL, "stacks", "threads, what they used, and where they are" },
-    { REST_GET, "/v1/diagnostics/bundle", "getDiagnosticsBundle", rest_bundle, REST_ANY_TYPE | REST_LOCAL, NULL, "all that a helper would ask for, as tar.gz, without secrets" },
+    { REST_GET, "/v1/diagnostics/bundle", "getDiagnosticsBundle", rest_bundle, REST_ANY_TYPE | REST_LOCAL, NULL, "all that somebody who looks for a fault would ask for, as tar.gz, without secrets" },
     { REST_GET, "/v1/config-schema", "getConfigSchema", rest_config_schema, REST_LIST, "scope,prefix", "every configuration key" },
     { REST_GET, "/v1/metrics", "getMetrics", rest_metrics_json, REST_LOCAL, "window", "current values" },
     { REST_GET, "/v1/metrics/series", "getMetricsSeries", rest_metrics_series, REST_ANY_TYPE | REST_LOCAL, "names,topic,group,scope,by,window,from,to,step,format", "numbers of the past: a column for each series, rows, or CSV" },

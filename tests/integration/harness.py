@@ -38,12 +38,21 @@ def until(condition, bound_s, what, step_s=0.02):
         time.sleep(step_s)  # poll
 
 
+given_ports = set()
+
+
 def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
+    """None of them twice in one run: what was given may not be listened on yet (two brokers of a cluster, prepared one after the other)."""
+    sockets = []
     try:
-        for s in sockets:
+        while count > 0:
+            s = socket.socket()
+            sockets.append(s)
             s.bind(("127.0.0.1", 0))
-        return [s.getsockname()[1] for s in sockets]
+            count -= s.getsockname()[1] not in given_ports
+        fresh = [s.getsockname()[1] for s in sockets if s.getsockname()[1] not in given_ports]
+        given_ports.update(fresh)
+        return fresh
     finally:
         for s in sockets:
             s.close()
