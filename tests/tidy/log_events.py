@@ -8,7 +8,8 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[2]
 PAGE = TOP / "docs" / "logging.md"
 MARK = "<!-- the list below is written by tests/tidy/log_events.py --write -->\n"
-CALL = re.compile(r'\bot_log\(\s*OT_LOG_(\w+),\s*("\w+"|\w+),\s*"(\w+)",\s*((?:"(?:\\.|[^"\\])*"\s*(?:PRI\w+\s*)?)+)')
+# level and event may be a choice: `err == OT_OK ? OT_LOG_INFO : OT_LOG_WARN`, `bad ? "cut_low" : "cut"`
+CALL = re.compile(r'\bot_log\(\s*([^,";]*\bOT_LOG_\w+[^,";]*),\s*("\w+"|\w+),\s*([^,";]*"\w+"(?:\s*:\s*"\w+")?),\s*((?:"(?:\\.|[^"\\])*"\s*(?:PRI\w+\s*)?)+)')
 
 
 def sources():
@@ -23,16 +24,19 @@ def events():
     for name in sources():
         text = (TOP / name).read_text(errors="replace")
         words = dict(re.findall(r'^#define\s+(\w+)\s+("\w+")\s*$', text, re.M))
-        for level, subsystem, event, fmt in CALL.findall(text):
+        for choice, subsystem, names, fmt in CALL.findall(text):
             subsystem = words.get(subsystem, subsystem)
             if not subsystem.startswith('"'):
                 continue
-            levels, fields = found.setdefault((subsystem.strip('"'), event), ([], []))
-            if level.lower() not in levels:
-                levels.append(level.lower())
-            for field in re.findall(r"([a-z_]+)=%", "".join(re.findall(r'"((?:\\.|[^"\\])*)"', fmt))):
-                if field not in fields:
-                    fields.append(field)
+            choice, names = re.findall(r"\bOT_LOG_(\w+)", choice), re.findall(r'"(\w+)"', names)
+            for at, event in enumerate(names):
+                levels, fields = found.setdefault((subsystem.strip('"'), event), ([], []))
+                for level in choice[at:at + 1] if len(names) == len(choice) else choice:
+                    if level.lower() not in levels:
+                        levels.append(level.lower())
+                for field in re.findall(r"([a-z_]+)=%", "".join(re.findall(r'"((?:\\.|[^"\\])*)"', fmt))):
+                    if field not in fields:
+                        fields.append(field)
     return found
 
 
