@@ -5,7 +5,7 @@ import struct
 
 import harness
 import pytest
-from cluster_test import create, make, quorum, topics_of  # noqa: F401  (make is a fixture)
+from cluster_test import create, quorum, topics_of
 from wire import Connection, encode, request_bytes
 
 

@@ -1,5 +1,4 @@
 """Three brokers as one cluster: founding, elections, requests through any of them, deaths and comings back. Real processes on loopback."""
-import itertools
 import json
 import socket
 
@@ -7,31 +6,11 @@ import batch
 import harness
 import pytest
 from admin import Admin
-from cluster import Cluster
-
-UNIQUE = itertools.count()
 
 
 def free(port):
     with socket.socket() as s:
         return s.connect_ex(("127.0.0.1", port)) != 0
-
-
-@pytest.fixture
-def make(run_directory):
-    """A function that makes clusters; a failed test shows their logs."""
-    if harness.EXTERNAL:
-        pytest.skip("needs servers of its own")
-    made = []
-
-    def one(count=3, **how):
-        made.append(Cluster(run_directory / f"cluster-{next(UNIQUE)}", count, **how))
-        return made[-1]
-    yield one
-    for cluster in made:
-        for node in cluster.nodes.values():
-            node.no_reports()
-        cluster.close()
 
 
 def topics_of(node):

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from cluster import Cluster
 
 import harness
 from admin import Admin
@@ -65,6 +66,23 @@ def own_broker(run_directory):
         finally:
             one.kill()
             shutil.rmtree(one.directory, ignore_errors=True)
+
+
+@pytest.fixture
+def make(run_directory):
+    """A function that makes clusters of several servers; no sanitizer may have had something to say."""
+    if harness.EXTERNAL:
+        pytest.skip("needs servers of its own")
+    made = []
+
+    def one(count=3, **how):
+        made.append(Cluster(run_directory / f"cluster-{next(UNIQUE)}", count, **how))
+        return made[-1]
+    yield one
+    for cluster in made:
+        for node in cluster.nodes.values():
+            node.no_reports()
+        cluster.close()
 
 
 @pytest.fixture

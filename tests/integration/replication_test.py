@@ -6,26 +6,8 @@ import time
 import harness
 import pytest
 from admin import Admin
-from cluster import Cluster
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from java import TOOLS, java, need_java
-
-
-@pytest.fixture
-def make(run_directory, request):
-    """A function that makes clusters; a failed test shows their logs."""
-    if harness.EXTERNAL:
-        pytest.skip("needs servers of its own")
-    made = []
-
-    def one(count=3, **how):
-        made.append(Cluster(run_directory / f"repl-{request.node.name[:60]}-{len(made)}", count, **how))
-        return made[-1]
-    yield one
-    for cluster in made:
-        for node in cluster.nodes.values():
-            node.no_reports()
-        cluster.close()
 
 
 def started(cluster):
