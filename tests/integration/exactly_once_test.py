@@ -1,4 +1,4 @@
-"""Exactly once in, exactly once out: transactional producers and read_committed readers while the server is killed again and again."""
+"""Exactly once in, exactly once out: transactional producers while the server is killed again and again, and what read_committed readers find afterwards."""
 import random
 import subprocess
 import threading
