@@ -27,7 +27,7 @@
 #include <time.h>
 #include "base/util.h"
 
-enum { HEAD = 61, IN_FLIGHT_MAX = 1024, PIECE = 1 << 20, APPEND_BUFFERS = 64 };
+enum { HEAD = 61, IN_FLIGHT_MAX = 1024, PIECE = 1 << 20, APPEND_BUFFERS = 64, POSITION_MAX = 4096 };
 
 static _Noreturn void die(const char *what)
 {
@@ -357,22 +357,39 @@ static int subscribe(char **words)
     return 0;
 }
 
+/* The first bytes of a message, whose slices are cut where the transport cut its frames. */
+static size_t head_of(grpc_byte_buffer *message, uint8_t *head, size_t cap)
+{
+    grpc_byte_buffer_reader reader;
+    grpc_slice *piece;
+    size_t bytes = 0;
+    grpc_byte_buffer_reader_init(&reader, message);
+    while (bytes < cap && grpc_byte_buffer_reader_peek(&reader, &piece) != 0) {
+        const size_t more = GRPC_SLICE_LENGTH(*piece) < cap - bytes ? GRPC_SLICE_LENGTH(*piece) : cap - bytes;
+        memcpy(head + bytes, GRPC_SLICE_START_PTR(*piece), more);
+        bytes += more;
+    }
+    grpc_byte_buffer_reader_destroy(&reader);
+    return bytes;
+}
+
 /* The request that acknowledges an answer: its position, field 1 at its begin, as field 2. NULL: it has none. */
 static grpc_byte_buffer *acknowledgement(grpc_byte_buffer *answer)
 {
-    grpc_byte_buffer_reader reader;
-    grpc_slice *first;
-    grpc_byte_buffer *out = NULL;
-    grpc_byte_buffer_reader_init(&reader, answer);
-    if (grpc_byte_buffer_reader_peek(&reader, &first) != 0 && GRPC_SLICE_START_PTR(*first)[0] == 0x0a) {
-        const size_t bytes = 2u + GRPC_SLICE_START_PTR(*first)[1];
-        if (bytes > 129 || bytes > GRPC_SLICE_LENGTH(*first)) die("a position");
-        grpc_slice slice = grpc_slice_from_copied_buffer((const char *)GRPC_SLICE_START_PTR(*first), bytes);
-        GRPC_SLICE_START_PTR(slice)[0] = 0x12;
-        out = message_of(slice);
-    }
-    grpc_byte_buffer_reader_destroy(&reader);
-    return out;
+    uint8_t head[POSITION_MAX];
+    const size_t cap = head_of(answer, head, sizeof head);
+    if (cap == 0 || head[0] != 0x0a) return NULL;
+    uint64_t bytes = 0;
+    size_t at = 1;
+    int shift = 0;
+    do {
+        if (at >= cap || shift > 28) die("a position");
+        bytes |= (uint64_t)(head[at] & 0x7f) << shift;
+        shift += 7;
+    } while ((head[at++] & 0x80) != 0);
+    if (bytes > cap - at) die("a position");
+    head[0] = 0x12;
+    return message_of(grpc_slice_from_copied_buffer((const char *)head, at + bytes));
 }
 
 static int consume(char **words)
