@@ -29,6 +29,7 @@ import grpc_bench  # noqa: E402
 import groups_bench  # noqa: E402
 import harness  # noqa: E402
 import java  # noqa: E402
+import three_bench  # noqa: E402
 from admin import Admin  # noqa: E402
 from harness import until  # noqa: E402
 from apache_kafka import Kafka  # noqa: E402
@@ -360,10 +361,11 @@ def bare(directory):
 # the most that ottla may cost; and how many times less than Kafka, how many times the bare server at most
 TARGETS = {"start, empty": 50, f"start with {MANY} partitions after kill -9": 1, f"create {MANY} partitions": 0.5,
            "resident, empty": 64, f"resident, {MANY} partitions": 64 + MANY * 4 / 1024, "idle CPU, empty": 1,
-           f"idle CPU, {MANY} partitions": 5}
+           f"idle CPU, {MANY} partitions": 5, "three: leader killed, acknowledged again": 1.5, "three: leader and coordinator killed, acknowledged again": 4,
+           "three: leader paused, acknowledged again": 9}    # the session of a broker, from the last word that came of it
 AGAINST = [(r"^produce, .*(lz4|zstd)$", 1, None), (r"^produce, one record, pipelined$", 12, None), (r"^produce, one record, ping-pong$", None, 1.5),
            (r"^compact, .*(records|zstd)$", 5, None), (r"^transactions of", 5, None), (r"^offset commits of .*(other|once|synced)$", 5, None),
-           (r"^(new|classic) group of .*CPU$", 5, None), (r"^heartbeat of", 5, None), (r"^start with the offsets", 5, None), (r"^produce, .* (KB|B)$", 8, 1.5), (r"^fetch, 1 MiB$", 2, 1.3)]
+           (r"^(new|classic) group of .*CPU$", 5, None), (r"^heartbeat of", 5, None), (r"^start with the offsets", 5, None), (r"^produce, .* (KB|B)$", 8, 1.5), (r"^fetch, 1 MiB$", 2, 1.3), (r"^three: acks=all, .* KB$", 6, None)]
 HIGHER_IS_BETTER = re.compile("rate$")
 
 
@@ -444,19 +446,21 @@ def judge(name, ours, theirs, least):
 
 def report(results, bare_costs, path):
     rows = []
-    measured = next(rounds[0] for rounds in results.values() if rounds)
-    for name, (_, unit) in measured.items():
-        medians = {side: statistics.median(r[name][0] for r in rounds) if rounds and name in rounds[0] else None
-                   for side, rounds in results.items()}
+    units = {}
+    for name, (_, unit) in (row for rounds in results.values() for figures in rounds for row in figures.items()):
+        units.setdefault(name, unit)
+    for name, unit in units.items():
+        found = {side: [r[name][0] for r in rounds if name in r] for side, rounds in results.items()}
+        medians = {side: statistics.median(values) if values else None for side, values in found.items()}
         ours, theirs, least = medians.get("ottla"), medians.get("kafka"), bare_costs.get(name)
         ratio = None if not theirs or not ours else ours / theirs if HIGHER_IS_BETTER.search(name) else theirs / ours
         target, met = judge(name, ours, theirs, least) if ours is not None else (None, None)
         rows.append({"name": name, "unit": unit, "ottla": ours, "ottla_default": medians.get("default"), "kafka": theirs, "bare": least,
                      "ratio": ratio, "target": target, "met": met})
-    print(f"{'':<44} {'ottla':>8} {'default':>8} {'kafka':>8} {'bare':>8}  {'unit':<9} {'better by':>9}  target")
+    print(f"{'':<58} {'ottla':>8} {'default':>8} {'kafka':>8} {'bare':>8}  {'unit':<9} {'better by':>9}  target")
     for r in rows:
         met = {True: "met", False: "MISSED", None: ""}[r["met"]]
-        print(f"{r['name']:<44} {number(r['ottla']):>8} {number(r['ottla_default']):>8} {number(r['kafka']):>8} {number(r['bare']):>8}  {r['unit']:<9} "
+        print(f"{r['name']:<58} {number(r['ottla']):>8} {number(r['ottla_default']):>8} {number(r['kafka']):>8} {number(r['bare']):>8}  {r['unit']:<9} "
               f"{number(r['ratio']):>8}x  {r['target'] or ''} {met}".rstrip())
     if path:
         Path(path).write_text(json.dumps(rows, indent=1) + "\n")
@@ -517,6 +521,8 @@ def main():
                 what = f"round {number_of_round + 1 - warm_up} of {args.rounds}" if number_of_round >= warm_up else "a round to warm up"
                 print(f"{what}: {side}", file=sys.stderr, flush=True)
                 figures = one_round(make, root, args.only)
+                if number_of_round >= warm_up and side != "default" and (not args.only or re.search(args.only, "three")):
+                    figures.update(three_bench.one_round(side, root))
                 if number_of_round >= warm_up:
                     results[side].append(figures)
     finally:
