@@ -193,6 +193,33 @@ static enum ot_err get_flat(const struct coord_value *value, struct coord_key ke
     return coord_value_get(value, coord_key_blob(&key), &bytes) ? decode_flat(message, bytes, out) : OT_ERR_NOT_FOUND;
 }
 
+/* ---- rows of a delta */
+
+struct coord_key coord_key_broker(int32_t id) { return key_number(COORD_TABLE_BROKER, id); }
+
+struct coord_key coord_key_topic(const struct ot_uuid *id) { return key_topic(COORD_TABLE_TOPIC, id); }
+
+enum ot_err coord_voter_of(struct ot_blob bytes, struct ot_coord_voter_row *out) { return decode_flat(&ot_coord_voter_row_message, bytes, out); }
+
+enum ot_err coord_broker_of(struct ot_blob bytes, struct ot_arena *arena, struct ot_coord_broker_row *out)
+{
+    return decode(&ot_coord_broker_row_message, bytes, arena, out);
+}
+
+enum ot_err coord_topic_of(struct ot_blob bytes, struct ot_coord_topic_row *out) { return decode_flat(&ot_coord_topic_row_message, bytes, out); }
+
+enum ot_err coord_cluster_of(struct ot_blob bytes, struct ot_coord_cluster_row *out) { return decode_flat(&ot_coord_cluster_row_message, bytes, out); }
+
+enum ot_err coord_config_of(struct ot_blob bytes, struct ot_str *value_out)
+{
+    struct ot_coord_config_row row;
+    enum ot_err err = decode_flat(&ot_coord_config_row_message, bytes, &row);
+    if (err == OT_OK) {
+        *value_out = row.value;
+    }
+    return err;
+}
+
 /* ---- cluster, voters, brokers */
 
 enum ot_err coord_cluster_get(const struct coord_value *value, struct ot_coord_cluster_row *out)
@@ -355,7 +382,7 @@ uint64_t coord_replica_bit(const struct coord_partition *row, int32_t broker_id)
     return 0;
 }
 
-static enum ot_err decode_partition(struct ot_blob bytes, struct coord_partition *out)
+enum ot_err coord_partition_of(struct ot_blob bytes, struct coord_partition *out)
 {
     struct ot_coord_partition_row row;
     uint8_t room[COORD_REPLICAS_MAX * 4 + 64];
@@ -377,7 +404,7 @@ enum ot_err coord_partition_get(const struct coord_value *value, const struct ot
 {
     struct coord_key key = key_partition(topic_id, index);
     struct ot_blob bytes;
-    return coord_value_get(value, coord_key_blob(&key), &bytes) ? decode_partition(bytes, out) : OT_ERR_NOT_FOUND;
+    return coord_value_get(value, coord_key_blob(&key), &bytes) ? coord_partition_of(bytes, out) : OT_ERR_NOT_FOUND;
 }
 
 static void partition_check(const struct coord_partition *row)         /* §14, invariant 11 */
@@ -440,7 +467,7 @@ enum ot_err coord_partitions_next(struct coord_cursor *cursor, struct ot_uuid *t
     }
     memcpy(topic_id_out->bytes, key.data + 1, 16);
     *index_out = load_key_i32(key.data + 17);
-    return decode_partition(bytes, out);
+    return coord_partition_of(bytes, out);
 }
 
 /* ---- topics that were deleted */

@@ -52,6 +52,15 @@ bool coord_key_parse(struct ot_blob key, struct coord_key_parts *out);
 /* What a writer needs: the value that is being made, and the delta that says how. */
 struct coord_edit { struct coord_value *value; struct coord_delta *delta; };
 
+/* Rows as a delta has them, decoded; CORRUPT. Texts point into bytes. And the keys of those that others speak of. */
+struct coord_key coord_key_broker(int32_t id);
+struct coord_key coord_key_topic(const struct ot_uuid *id);
+OT_MUST_CHECK enum ot_err coord_voter_of(struct ot_blob bytes, struct ot_coord_voter_row *out);
+OT_MUST_CHECK enum ot_err coord_broker_of(struct ot_blob bytes, struct ot_arena *arena, struct ot_coord_broker_row *out);
+OT_MUST_CHECK enum ot_err coord_topic_of(struct ot_blob bytes, struct ot_coord_topic_row *out);
+OT_MUST_CHECK enum ot_err coord_config_of(struct ot_blob bytes, struct ot_str *value_out);
+OT_MUST_CHECK enum ot_err coord_cluster_of(struct ot_blob bytes, struct ot_coord_cluster_row *out);
+
 OT_MUST_CHECK enum ot_err coord_cluster_get(const struct coord_value *value, struct ot_coord_cluster_row *out);
 OT_MUST_CHECK enum ot_err coord_cluster_put(struct coord_edit *edit, const struct ot_coord_cluster_row *row);
 OT_MUST_CHECK enum ot_err coord_voter_get(const struct coord_value *value, int32_t id, struct ot_coord_voter_row *out);
@@ -90,6 +99,7 @@ struct coord_partition {
     bool recovering;
     int64_t loss_version; int32_t loss_epoch;                          /* when records of epochs up to loss_epoch may last have been lost; -1 never */
 };
+OT_MUST_CHECK enum ot_err coord_partition_of(struct ot_blob bytes, struct coord_partition *out);     /* as a delta has it */
 OT_MUST_CHECK enum ot_err coord_partition_get(const struct coord_value *value, const struct ot_uuid *topic_id, int32_t index, struct coord_partition *out);
 OT_MUST_CHECK enum ot_err coord_partition_put(struct coord_edit *edit, const struct ot_uuid *topic_id, int32_t index, const struct coord_partition *row);
 OT_MUST_CHECK enum ot_err coord_partition_remove(struct coord_edit *edit, const struct ot_uuid *topic_id, int32_t index);
