@@ -36,7 +36,8 @@ static void publish(struct broker *broker, const struct coord_value *value)
 static void hook_applied(void *arg, const struct coord_value *value, struct ot_blob delta, bool whole, struct broker_batch *batch)
 {
     struct broker *broker = arg;
-    const struct coord_value *before = broker->views.current == NULL ? NULL : &broker->views.current->value;       /* only this thread replaces it */
+    const struct broker_view *was = broker->views.current == NULL ? NULL : broker_view_take(broker);   /* only this thread replaces it */
+    const struct coord_value *before = was == NULL ? NULL : &was->value;
     if (broker->applying && whole) {
         broker_apply_whole(broker, before, value, batch);
     }
@@ -44,6 +45,7 @@ static void hook_applied(void *arg, const struct coord_value *value, struct ot_b
     if (broker->applying && !whole) {
         broker_apply_delta(broker, value, delta, batch);
     }
+    broker_events_applied(broker->events, was, broker->views.current == NULL ? NULL : broker_view_take(broker), delta, whole);
     broker_member_applied(broker, delta);
     if (value->row_count > 0 && !broker->starting.founded) {
         tell(broker, &broker->starting.founded);
@@ -58,6 +60,7 @@ static void hook_role(void *arg, bool leading, int32_t leader, int32_t term)
     }
     if (broker->views.current != NULL) {       /* the same state, and another controller */
         publish(broker, broker_coordinator_value(broker->coordinator));
+        broker_events_role(broker->events, leading, leader, term, broker->views.current->value.stamp.version);
     }
     if (leading) {
         tell(broker, &broker->starting.founded);
@@ -168,7 +171,9 @@ static enum ot_err coordinator_config(struct broker *broker, const struct broker
 static void peer_gone(void *arg, int32_t node_id)
 {
     const struct broker *broker = arg;
-    if (strcmp(broker_config_current(broker->setup.config)->ottla_leader_lease, "strict") != 0) broker_coordinator_gone(broker->coordinator, node_id);
+    if (strcmp(broker_config_current(broker->setup.config)->ottla_leader_lease, "strict") == 0) return;
+    broker_events_gone(broker->events, node_id);
+    broker_coordinator_gone(broker->coordinator, node_id);
 }
 
 static enum ot_err start_coordinator(struct broker *broker, struct broker_identity *identity)
@@ -354,6 +359,7 @@ enum ot_err broker_begin(struct broker *broker)
         int expected = BROKER_STARTING;        /* not if it halted meanwhile */
         atomic_compare_exchange_strong(&broker->stage, &expected, BROKER_SERVING);
         broker_member_serve(broker);
+        broker_events_start(broker->events);
         const struct broker_view *view = broker_view_take(broker);
         ot_log(OT_LOG_INFO, "broker", "started", "node=%d cluster=%s term=%d broker_epoch=%lld last_stop=%s partitions=%u", broker->node_id, broker->identity->cluster_id,
             view->term, (long long)atomic_load(&broker->broker_epoch), broker->first_start ? "none" : boots[boot], atomic_load(&broker->core.partitions_total));
@@ -383,7 +389,10 @@ enum ot_err broker_make(const struct broker_setup *setup, struct broker **out)
     pthread_mutex_init(&broker->starting.mutex, NULL);
     pthread_cond_init(&broker->starting.changed, NULL);
     broker->identity = calloc(1, sizeof *broker->identity);
-    enum ot_err err = broker->identity == NULL ? OT_ERR_NO_MEMORY : open_store(broker);
+    enum ot_err err = broker->identity == NULL ? OT_ERR_NO_MEMORY : broker_events_new(broker, &broker->events);
+    if (err == OT_OK) {
+        err = open_store(broker);
+    }
     if (err == OT_OK && setup->peer != NULL) {
         err = broker_peers_new(setup->peer, broker->node_id, &broker->peers);
     }
@@ -422,6 +431,7 @@ void broker_stop(struct broker *broker)
     }
     if (stage == BROKER_SERVING) {
         broker_member_leave(broker);
+        broker_events_stop(broker->events);
         broker_coordinator_refuse(broker->coordinator);
     }
     broker_jobs_stop(broker);
@@ -469,6 +479,7 @@ void broker_close(struct broker *broker)
     if (broker->coordinator != NULL) {         /* what its links said last has run */
         broker_coordinator_run(broker->setup.coord_exec, broker_member_end, broker);
     }
+    broker_events_end(broker->events);
     broker_coordinator_close(broker->coordinator);
     broker_replication_links_free(broker->replication);
     if (broker->has_core) {
@@ -477,6 +488,7 @@ void broker_close(struct broker *broker)
     if (broker->has_store) {
         eng_store_close(broker->core.store);
     }
+    broker_events_free(broker->events);
     broker_shards_free(broker);
     broker_groups_free(broker);
     broker_producer_ids_free(broker);

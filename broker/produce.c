@@ -6,6 +6,7 @@
  *
  * open_parts counts parts not answered yet, plus one while `queued` has not been told: so done never overtakes queued. */
 #include "broker/core.h"
+#include "broker/events.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,7 +164,8 @@ static bool check(struct broker *broker, struct broker_produce_part *part)
         return false;
     }
     if ((part->owner = owner_of(broker, part)) == NULL) return false;
-    if (produce->origin == ENG_ORIGIN_CLIENT && part->owner->topic->internal) {      /* what coordinators believe comes from coordinators */
+    const bool is_event = produce->from_peer && strcmp(part->owner->topic->name, BROKER_EVENTS_TOPIC) == 0;
+    if (produce->origin == ENG_ORIGIN_CLIENT && part->owner->topic->internal && !is_event) {      /* what coordinators believe comes from coordinators */
         refuse(part, OT_ERR_INVALID_TOPIC_EXCEPTION, "clients may not write to internal topics");
         return false;
     }

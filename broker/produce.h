@@ -51,6 +51,7 @@ struct broker_produce {
     int16_t api_version;                       /* of Kafka's Produce (13 from other doors) */
     struct ot_str transactional_id;
     enum eng_origin origin;
+    bool from_peer;                            /* another broker of the cluster: it may write events too */
     int16_t transaction_version;               /* of markers (origin COORDINATOR): 1 or 2; else 0 */
     struct broker_produce_part *parts;
     uint32_t part_count;

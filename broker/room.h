@@ -5,6 +5,7 @@
 #include "broker/coordinator.h"
 #include "base/mem.h"
 #include "broker/core.h"
+#include "broker/events_inner.h"
 #include "broker/peers_inner.h"
 #include "broker/shard_inner.h"
 #include "broker/telemetry.h"
@@ -114,6 +115,7 @@ struct broker {
     struct broker_txn_totals txns;
     struct broker_shards shards;
     struct broker_groups groups;
+    struct broker_events *events;
     _Atomic int stage;
     _Atomic(const char *) halted_text;
     int32_t node_id;

@@ -151,6 +151,7 @@ RPC_HANDLER(produce)
     produce->api_version = request->header.version;
     produce->transactional_id = asked->transactional_id;
     produce->origin = ENG_ORIGIN_CLIENT;
+    produce->from_peer = request->door->hello != NULL && request->door->hello->done;
     produce->parts = parts;
     produce->part_count = (uint32_t)count;
     produce->queued = produce_queued;
