@@ -7,6 +7,7 @@
 #include "cli/consume.h"
 #include "cli/diagnostics.h"
 #include "cli/doctor.h"
+#include "cli/events.h"
 #include "cli/group.h"
 #include "cli/group_file.h"
 #include "cli/job.h"
@@ -35,6 +36,8 @@ const struct cli_command cli_commands[] = {
     { "cluster", "info", NULL, "the cluster in a few lines", "  ottla cluster info", cli_watch_flags, cli_cluster_info_run, cli_api_flags },
     { "cluster", "health", NULL, "its checks; exit 8 when one finds something", "  ottla cluster health\n  ottla cluster health --local -q", cli_cluster_health_flags, cli_cluster_health_run, cli_api_flags },
     { "cluster", "brokers", NULL, "its brokers", "  ottla cluster brokers --watch", cli_watch_flags, cli_cluster_brokers_run, cli_api_flags },
+    { "cluster", "events", NULL, "what happened: who left an ISR and why, elections, brokers that came and went, settings that were changed",
+        "  ottla cluster events\n  ottla cluster events --types isr,leader --topic orders\n  ottla cluster events --follow", cli_cluster_events_flags, cli_cluster_events_run, cli_api_flags },
     { "cluster", "jobs", NULL, "long work: what runs, and what ended", "  ottla cluster jobs --state running\n  ottla cluster jobs --cancel j-6b0d1e12-2", cli_cluster_jobs_flags, cli_cluster_jobs_run, cli_api_flags },
     { "cluster", "feature", "[list|upgrade|downgrade] [name=level]...", "feature levels",
         "  ottla cluster feature list\n  ottla cluster feature upgrade transaction.version=2 --dry-run", cli_cluster_feature_flags, cli_cluster_feature_run, cli_api_flags },

@@ -43,6 +43,8 @@ rest_handler rest_slow_requests, rest_memory, rest_threads, rest_bundle;
 rest_handler rest_registry;
 /* browse.c, tail.c */
 rest_handler rest_browse, rest_tail;
+/* events.c, event_stream.c */
+rest_handler rest_events_list, rest_isr_history, rest_events_stream;
 /* metrics.c, metrics_json.c */
 rest_handler rest_metrics_text, rest_metrics_json, rest_metrics_catalog, rest_metrics_series;
 /* health.c */

@@ -13,6 +13,7 @@
     X(HTTP_METHOD_NOT_ALLOWED,    405, false, "The path does not take this method", "The Allow header lists the methods that it takes.") \
     X(HTTP_NOT_ACCEPTABLE,        406, false, "No such format", "None of the formats of the Accept header is served at this path. Lists come as JSON, NDJSON, CSV and table.") \
     X(HTTP_CONFLICT,              409, false, "It is not in a state for that", "What is asked does not go with the state that it is in. The detail says which.") \
+    X(HTTP_GONE,                  410, false, "It is no longer kept", "What is asked for is older than what the server keeps. The detail says where it begins now.") \
     X(HTTP_PRECONDITION_FAILED,   412, false, "It has changed meanwhile", "If-Match names a version that is no longer the current one, or If-None-Match: * forbids to replace what exists. Read again, decide again, then send the new ETag.") \
     X(HTTP_CONTENT_TOO_LARGE,     413, false, "The body is too large", "The body is above rest.max.request.bytes, nested more than 64 deep, or holds too many values. Send it in parts.") \
     X(HTTP_URI_TOO_LONG,          414, false, "The request target is too long", "A request target may have 8 KiB.") \

@@ -1,5 +1,6 @@
 """Every topic and broker config with a meaning takes effect at once when it is changed, and still holds after a restart."""
 import itertools
+import json
 import time
 
 import pytest
@@ -223,6 +224,14 @@ def test_flushes(server, scope, name, key, broker_key, value):
     until(flushed, 20, "a flush", step_s=0.2)
 
 
+def history_is_written(server, value):
+    """The change is in the history, and so is the topic of that: nothing more is flushed for it."""
+    def look():
+        events = json.loads(http(f"{server.broker.rest}/v1/events")[2])["items"]
+        return any(e.get("to") == value for e in events) and any(e.get("topic") == "__ottla_events" for e in events)
+    until(look, 20, "history")
+
+
 def test_durability(server, scope, name):
     def rounds():
         before = metric(server, "ottla_log_flush_rounds_total")
@@ -231,8 +240,10 @@ def test_durability(server, scope, name):
         return metric(server, "ottla_log_flush_rounds_total") - before
     assert rounds() == 5                      # alone, an answer waits for the disk
     scope("ottla.durability", "ottla.durability", "replicated")
+    history_is_written(server, "replicated")
     assert rounds() == 0
     scope("ottla.durability", "ottla.durability", "fsync")
+    history_is_written(server, "fsync")
     assert rounds() == 5
 
 
