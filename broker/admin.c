@@ -445,6 +445,16 @@ static bool build_alter_named(struct work *work, const struct broker_view *view)
     return true;
 }
 
+static bool is_registered(const struct broker_view *view, int32_t id)
+{
+    struct ot_arena arena;
+    struct broker_view_broker broker;
+    ot_arena_init(&arena, 65536);
+    const bool there = id >= 0 && broker_view_next_broker(view, id - 1, &arena, &broker) && broker.id == id;
+    ot_arena_free(&arena);
+    return there;
+}
+
 static bool build_alter(struct work *work, const struct broker_view *view)
 {
     struct broker_admin_item *item = work->item;
@@ -462,7 +472,10 @@ static bool build_alter(struct work *work, const struct broker_view *view)
         return refuse(item, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, "The topic '%.*s' does not exist.", (int)OT_MIN(item->topic.bytes, 150u),
             item->topic.null ? "" : item->topic.data);
     }
-    if (!of_topic && item->broker_id != -1 && item->broker_id != work->request->broker->node_id) {
+    if (!of_topic && item->of_any_broker && !is_registered(view, item->broker_id)) {
+        return refuse(item, OT_ERR_BROKER_ID_NOT_REGISTERED, "no broker has the id %d", item->broker_id);
+    }
+    if (!of_topic && !item->of_any_broker && item->broker_id != -1 && item->broker_id != work->request->broker->node_id) {
         return refuse(item, OT_ERR_INVALID_REQUEST, "Unexpected broker id, expected %d or the cluster default, but received %d", work->request->broker->node_id,
             item->broker_id);
     }

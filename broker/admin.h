@@ -25,6 +25,7 @@ struct broker_admin_item {
     const struct broker_config_entry *configs; const enum broker_config_op *ops; uint32_t config_count;   /* ops NULL: all SET; ALTER with replace_all: the whole set (AlterConfigs) */
     bool replace_all;
     int32_t broker_id;                         /* ALTER_BROKER_CONFIG: -1 = cluster default */
+    bool of_any_broker;                        /* ALTER_BROKER_CONFIG: of another one too, if it is registered; else as Kafka, this one or the default */
     bool internal;
     bool validate_only;
     int64_t if_version;                        /* REST's If-Match: refuse (MISMATCH) unless this is the row's version; -1: any */

@@ -1,5 +1,8 @@
 /* Leaders back to their preferred replicas, as Kafka does it: the broker that leads the coordinator looks every leader.imbalance.check.interval.seconds, and where more than
- * leader.imbalance.per.broker.percentage of what a broker should lead is led by others, asks for preferred elections: only to members of the ISR that live, and bounded in each round. */
+ * leader.imbalance.per.broker.percentage of what a broker should lead is led by others, asks for preferred elections: only to members of the ISR that live, and bounded in each round.
+ *
+ * And leaders away from brokers in maintenance and from those that leave, at once and as long as somebody else in the ISR can lead: it looks at every new state while there are such
+ * brokers. What they should lead goes home when that ends, without waiting for the next round. */
 #include "broker/balance.h"
 
 #include "base/log.h"
@@ -7,11 +10,13 @@
 #include "broker/replication_inner.h"
 #include <stdlib.h>
 
+#define DRAIN_AGAIN_US 5000000                 /* a refused move is tried again after that, though nothing changed */
 enum { MOVES_MAX = 5000, BROKERS_MAX = 1024 };
 
 struct broker_balance {
     struct broker_moves moves;
     struct broker_replication *all;
+    const struct broker_view *view;            /* while it is being made */
     struct ot_arena arena;
     struct count { int32_t id; uint32_t preferred, elsewhere; } counts[BROKERS_MAX]; uint32_t count_count;
     struct broker_move list[MOVES_MAX];
@@ -33,13 +38,15 @@ static bool among(const struct broker_view_ids *ids, int32_t id)
     return false;
 }
 
+static bool may_become(const struct broker_view_partition *row, int32_t id) { return row->leader != id && among(&row->isr, id) && !among(&row->offline, id); }
+
 /* The preferred replica could lead and does not. */
-static bool is_elsewhere(const struct broker_view_partition *row)
+static bool is_elsewhere(const struct broker_balance *balance, const struct broker_view_partition *row)
 {
-    return row->leader != row->replicas.ids[0] && among(&row->isr, row->replicas.ids[0]) && !among(&row->offline, row->replicas.ids[0]);
+    return may_become(row, row->replicas.ids[0]) && broker_preferred(balance->view, row) == row->replicas.ids[0];
 }
 
-static void walk(struct broker_balance *balance, const struct broker_view *view, void (*each)(struct broker_balance *balance, const struct broker_view_topic *topic,
+static void walk(struct broker_balance *balance, void (*each)(struct broker_balance *balance, const struct broker_view_topic *topic,
     const struct broker_view_partition *row))
 {
     struct broker_view_topic topic;
@@ -47,10 +54,10 @@ static void walk(struct broker_balance *balance, const struct broker_view *view,
     struct ot_arena arena;
     uint8_t room[4096];
     ot_arena_init_with(&arena, room, sizeof room, 64u << 10);
-    for (struct ot_str after = { .null = true }; broker_view_next_topic(view, after, &topic); after = topic.name) {
+    for (struct ot_str after = { .null = true }; broker_view_next_topic(balance->view, after, &topic); after = topic.name) {
         for (int32_t i = 0; i < topic.partition_count; i++) {
             ot_arena_reset(&arena);
-            if (broker_view_partition(view, &topic.id, i, &arena, &row) && row.replicas.count > 0) each(balance, &topic, &row);
+            if (broker_view_partition(balance->view, &topic.id, i, &arena, &row) && row.replicas.count > 0) each(balance, &topic, &row);
         }
     }
     ot_arena_free(&arena);
@@ -62,18 +69,28 @@ static void count_one(struct broker_balance *balance, const struct broker_view_t
     (void)topic;
     if (count == NULL) return;
     count->preferred++;
-    count->elsewhere += is_elsewhere(row);
+    count->elsewhere += is_elsewhere(balance, row);
+}
+
+static void take(struct broker_balance *balance, const struct broker_view_topic *topic, const struct broker_view_partition *row)
+{
+    const char *name = balance->moves.count == MOVES_MAX ? NULL : ot_arena_str(&balance->arena, topic->name);
+    if (name != NULL)
+        balance->list[balance->moves.count++] = (struct broker_move){ .kind = BROKER_MOVE_ELECT_PREFERRED, .topic = ot_str_of(name), .partition = row->index };
 }
 
 static void take_one(struct broker_balance *balance, const struct broker_view_topic *topic, const struct broker_view_partition *row)
 {
     const struct broker_config *config = broker_config_current(balance->all->core->config);
     const struct count *count = count_of(balance, row->replicas.ids[0]);
-    if (count == NULL || !is_elsewhere(row) || balance->moves.count == MOVES_MAX) return;
-    if ((uint64_t)count->elsewhere * 100 <= (uint64_t)count->preferred * (uint64_t)config->leader_imbalance_per_broker_percentage) return;
-    const char *name = ot_arena_str(&balance->arena, topic->name);
-    if (name != NULL)
-        balance->list[balance->moves.count++] = (struct broker_move){ .kind = BROKER_MOVE_ELECT_PREFERRED, .topic = ot_str_of(name), .partition = row->index };
+    if (count == NULL || !is_elsewhere(balance, row)) return;
+    if ((uint64_t)count->elsewhere * 100 > (uint64_t)count->preferred * (uint64_t)config->leader_imbalance_per_broker_percentage) take(balance, topic, row);
+}
+
+static void take_drained(struct broker_balance *balance, const struct broker_view_topic *topic, const struct broker_view_partition *row)
+{
+    const bool steps_back = row->leader >= 0 && (broker_view_draining(balance->view, row->leader) || broker_view_leaving(balance->view, row->leader));
+    if (steps_back && may_become(row, broker_preferred(balance->view, row))) take(balance, topic, row);
 }
 
 static void balance_free(struct broker_balance *balance)
@@ -94,35 +111,60 @@ static void moved(struct broker_call *call)
     atomic_fetch_sub(&all->busy, 1);
 }
 
-void broker_balance_tick(struct broker_replication *all)
+static bool preferred_due(struct broker_replication *all, int64_t now_us)
 {
     const struct broker_config *config = broker_config_current(all->core->config);
-    const int64_t now_us = ot_exec_now_us(all->setup.exec);
-    if (all->balance_due_us == 0) all->balance_due_us = now_us + (int64_t)config->leader_imbalance_check_interval_seconds * 1000000;
-    if (now_us < all->balance_due_us || all->balancing || !config->auto_leader_rebalance_enable) return;
-    all->balance_due_us = now_us + (int64_t)config->leader_imbalance_check_interval_seconds * 1000000;
-    struct broker *broker = broker_of_core(all->core);
-    const struct broker_view *view = broker_view_take(broker);
-    struct broker_view_cluster cluster;
-    broker_view_cluster(view, &cluster);
-    struct broker_balance *balance = cluster.controller_id == all->core->node_id ? calloc(1, sizeof *balance) : NULL;
-    if (balance != NULL) {
-        balance->all = all;
-        ot_arena_init(&balance->arena, 4u << 20);
-        walk(balance, view, count_one);
-        walk(balance, view, take_one);
-    }
-    broker_view_give(view);
-    if (balance == NULL) return;
-    if (balance->moves.count == 0) {
-        balance_free(balance);
-        return;
-    }
+    const int64_t every_us = (int64_t)config->leader_imbalance_check_interval_seconds * 1000000;
+    if (all->balance_due_us == 0) all->balance_due_us = now_us + every_us;
+    if (now_us < all->balance_due_us || !config->auto_leader_rebalance_enable) return false;
+    all->balance_due_us = now_us + every_us;
+    return true;
+}
+
+/* A state that was not looked at, with brokers in it that are to lead nothing. */
+static bool drain_due(struct broker_replication *all, const struct broker_view *view, int64_t version, int64_t now_us)
+{
+    const uint32_t marked = broker_view_marked(view, false) + broker_view_marked(view, true);
+    if (marked < all->drained) all->balance_due_us = now_us;           /* home again */
+    all->drained = marked;
+    if (marked == 0 || (version == all->drain_version && now_us < all->drain_due_us)) return false;
+    all->drain_version = version;
+    all->drain_due_us = now_us + DRAIN_AGAIN_US;
+    return true;
+}
+
+static void start(struct broker_replication *all, struct broker_balance *balance)
+{
     balance->moves.moves = balance->list;
     balance->moves.call.home = all->setup.exec;
     balance->moves.call.done = moved;
     balance->moves.timeout_ms = 10000;
     all->balancing = true;
     atomic_fetch_add(&all->busy, 1);
-    broker_moves(broker, &balance->moves);
+    broker_moves(broker_of_core(all->core), &balance->moves);
+}
+
+void broker_balance_tick(struct broker_replication *all)
+{
+    const int64_t now_us = ot_exec_now_us(all->setup.exec);
+    struct broker_view_cluster cluster;
+    if (all->balancing) return;
+    const struct broker_view *view = broker_view_take(broker_of_core(all->core));
+    broker_view_cluster(view, &cluster);
+    const bool leads = cluster.controller_id == all->core->node_id, drains = leads && drain_due(all, view, cluster.version, now_us), due = preferred_due(all, now_us) && leads;
+    struct broker_balance *balance = drains || due ? calloc(1, sizeof *balance) : NULL;
+    if (balance != NULL) {
+        balance->all = all;
+        balance->view = view;
+        ot_arena_init(&balance->arena, 4u << 20);
+        if (drains) walk(balance, take_drained);
+        if (due) {
+            walk(balance, count_one);
+            walk(balance, take_one);
+        }
+        balance->view = NULL;
+    }
+    broker_view_give(view);
+    if (balance != NULL && balance->moves.count > 0) start(all, balance);
+    else if (balance != NULL) balance_free(balance);
 }

@@ -37,6 +37,8 @@
     X(broker_session_timeout_ms, "broker.session.timeout.ms", INT, "9000", 200, 600000, NULL, RESTART, NULL, "silence of a broker after which it is taken for gone") \
     X(ottla_leader_lease, "ottla.leader.lease", CHOICE, "none", 0, 0, "none|strict", RESTART, NULL, "strict: a broker that the coordinator may take for gone refuses acks=0 and acks=1 records") \
     X(ottla_shutdown_handover_timeout_ms, "ottla.shutdown.handover.timeout.ms", LONG, "10000", 0, 600000, NULL, RESTART, NULL, "how long a stopping broker waits until others have taken over what it leads") \
+    X(ottla_broker_maintenance, "ottla.broker.maintenance", BOOL, "false", 0, 0, NULL, PER_BROKER, NULL, "this broker leads only what nobody else can, until it is false again: `ottla cluster drain`; kept by the cluster, not in a file") \
+    X(ottla_broker_decommission, "ottla.broker.decommission", BOOL, "false", 0, 0, NULL, PER_BROKER, NULL, "every replica of this broker is moved to others, and none is placed there: `ottla cluster decommission`; kept by the cluster, not in a file") \
     X(broker_rack, "broker.rack", TEXT, NULL, 0, 0, NULL, RESTART, NULL, "rack of this broker") \
     X(ottla_network_threads, "ottla.network.threads", INT, "0", 0, 256, NULL, RESTART, NULL, "reactors; 0 = one per core") \
     X(ottla_io_threads, "ottla.io.threads", INT, "0", 0, 256, NULL, RESTART, NULL, "threads for disk work and decoding; 0 = by cores") \

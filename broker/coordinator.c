@@ -155,10 +155,43 @@ static void snapshot_start(struct broker_coordinator *c, const struct coord_out 
     job_add(c, &(struct job){ .kind = JOB_MARK });     /* behind what is being written: the journal goes on from there */
 }
 
+/* ---- who was heard of */
+
+enum { HEARD_MAX = 4096 };
+
+static void note_heard(struct broker_coordinator *c, const struct broker_ask *ask)
+{
+    struct heard *heard = &c->heard;
+    const int32_t id = ask->request.u.heartbeat.broker_id;
+    if (ask->request.ask != COORD_ASK_HEARTBEAT || ask->request.error != OT_OK) return;
+    pthread_mutex_lock(&heard->mutex);
+    uint32_t at = 0;
+    while (at < heard->count && heard->rows[at].id != id) at++;
+    struct heard_row *rows = at < heard->count || at == HEARD_MAX ? heard->rows : realloc(heard->rows, (at + 1) * sizeof *rows);
+    if (rows != NULL && at < HEARD_MAX) {
+        heard->rows = rows;
+        heard->count = OT_MAX(heard->count, at + 1);
+        rows[at] = (struct heard_row){ id, ot_exec_now_us(c->setup.exec) };
+    }
+    pthread_mutex_unlock(&heard->mutex);
+}
+
+int64_t broker_coordinator_heard_us(struct broker_coordinator *coordinator, int32_t node_id)
+{
+    struct heard *heard = &coordinator->heard;
+    int64_t at_us = -1;
+    pthread_mutex_lock(&heard->mutex);
+    for (uint32_t i = 0; i < heard->count; i++)
+        if (heard->rows[i].id == node_id) at_us = heard->rows[i].at_us;
+    pthread_mutex_unlock(&heard->mutex);
+    return at_us;
+}
+
 /* ---- turns */
 
 void coordinator_answer(struct broker_coordinator *c, struct broker_ask *ask)
 {
+    note_heard(c, ask);
     if (c->batch == NULL) {
         ask->answered(ask);
         return;
@@ -281,6 +314,7 @@ enum ot_err broker_coordinator_load(const struct broker_coordinator_setup *setup
     c->journal.fd = c->journal.term_fd = -1;
     pthread_mutex_init(&c->mutex, NULL);
     pthread_cond_init(&c->changed, NULL);
+    pthread_mutex_init(&c->heard.mutex, NULL);
     c->timer.fired = timer_fired;
     c->start_task.run = start_run;
     forward_init(c);
@@ -392,6 +426,8 @@ void broker_coordinator_close(struct broker_coordinator *coordinator)
     coord_pages_free(c->pages);
     pthread_mutex_destroy(&c->mutex);
     pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->heard.mutex);
+    free(c->heard.rows);
     free(c->dir);
     free(c);
 }

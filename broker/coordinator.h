@@ -64,6 +64,8 @@ void broker_coordinator_ask(struct broker_coordinator *coordinator, struct broke
 const struct coord_value *broker_coordinator_value(const struct broker_coordinator *coordinator);
 void broker_coordinator_leader(const struct broker_coordinator *coordinator, int32_t *leader_out, int32_t *term_out);    /* on its thread */
 struct ot_str broker_coordinator_cluster(const struct broker_coordinator *coordinator);   /* on its thread; the id of the cluster, none before founding or joining */
+/* When a heartbeat of that broker was answered here last, on the clock of the coordinator's executor; -1: never. It tells something while this node leads. Any thread. */
+int64_t broker_coordinator_heard_us(struct broker_coordinator *coordinator, int32_t node_id);
 /* From a peer: done is posted to the message's home. Any thread. */
 void broker_coordinator_message(struct broker_coordinator *coordinator, struct broker_peer_message *message);
 /* The process of that broker is known to have died (coordinator.md §7): fenced at once if this node leads. Any thread. */

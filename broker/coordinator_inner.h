@@ -19,6 +19,9 @@ struct forward {                               /* requests that this node does n
     bool refusing;                             /* this server stops: what cannot be answered here is not waited for */
 };
 
+/* When this node, as the coordinator, heard of each broker last. */
+struct heard { pthread_mutex_t mutex; struct heard_row { int32_t id; int64_t at_us; } *rows; uint32_t count; };
+
 struct broker_coordinator {
     struct broker_coordinator_setup setup;
     char *dir;
@@ -38,6 +41,7 @@ struct broker_coordinator {
     } snapshot;
     struct broker_batch *batch;                /* of the turn */
     struct forward forward;
+    struct heard heard;
     bool stopping, stopped;
     pthread_mutex_t mutex; pthread_cond_t changed;         /* for stopped */
 };

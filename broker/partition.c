@@ -470,6 +470,7 @@ void broker_partition_state(struct broker_partition *partition, struct broker_pa
     out->durability = broker_durability_parse(config->durability);
     out->effective_durability = broker_partition_durability(partition);
     out->log_dir = "";
+    out->last_epoch = -1;
     struct eng_producers *producers = broker_partition_producer_state(partition);
     if (producers != NULL) out->producer_count = eng_producers_list(producers, NULL, 0);
     if (partition->log != NULL) {
@@ -492,7 +493,28 @@ void broker_partition_state(struct broker_partition *partition, struct broker_pa
     out->log_end_offset = eng_log_end_offset(partition->log);
     out->flushed_end = eng_log_flushed_end(partition->log);
     out->size_bytes = eng_log_size_bytes(partition->log);
+    out->last_epoch = eng_epochs_latest(eng_log_epochs(partition->log));
     out->segment_count = eng_log_segments(partition->log, NULL, 0);
+}
+
+uint32_t broker_partition_followers(struct broker_partition *partition, struct broker_follower *out, uint32_t max)
+{
+    const struct replica *replica = &partition->replica;
+    const uint64_t now_us = (uint64_t)ot_exec_now_us(partition->core->background_exec);
+    uint32_t count = 0;
+    pthread_mutex_lock(&partition->mutex);
+    for (int32_t i = 0; partition->is_leader && replica->applied && i < replica->row.replica_count; i++) {
+        const struct replica_peer *peer = &replica->peers[i];
+        const bool fetched = peer->end >= 0;
+        if (peer->id == replica->self) continue;
+        if (count < max)
+            out[count] = (struct broker_follower){ .broker_id = peer->id, .log_end_offset = peer->end, .flushed_end = peer->flushed_end,
+                .lag = fetched ? OT_MAX(replica->log_end - peer->end, 0) : -1, .fetched_ms_ago = fetched ? (int64_t)(now_us - OT_MIN(peer->fetched_us, now_us)) / 1000 : -1,
+                .caught_up_ms_ago = fetched && peer->end >= replica->log_end ? 0 : fetched ? (int64_t)(now_us - OT_MIN(peer->caught_up_us, now_us)) / 1000 : -1 };
+        count++;
+    }
+    pthread_mutex_unlock(&partition->mutex);
+    return count;
 }
 
 uint32_t broker_partition_segments(struct broker_partition *partition, struct eng_segment_info *out, uint32_t max)

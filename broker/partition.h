@@ -67,8 +67,17 @@ struct broker_partition_state {
     int64_t first_dirty, cleaned_ms, damaged_offset;       /* compacted below; wall time of the last run, 0 none; -1 not known */
     uint64_t dirty_bytes, clean_bytes;         /* at the cleaner's last look */
     enum ot_err cleaner_error;                 /* of the last run */
+    int32_t last_epoch;                        /* leader epoch of the last record; -1: none is known */
 };
 void broker_partition_state(struct broker_partition *partition, struct broker_partition_state *out);
+/* What a leader knows of the other replicas, in the order of the assignment; how many there are. 0: it does not lead. */
+struct broker_follower {
+    int32_t broker_id;
+    int64_t log_end_offset, flushed_end;       /* acknowledged in this leader epoch; -1: nothing yet */
+    int64_t lag;                               /* behind the leader's log end; -1: not known */
+    int64_t fetched_ms_ago, caught_up_ms_ago;  /* -1: not in this leader epoch */
+};
+uint32_t broker_partition_followers(struct broker_partition *partition, struct broker_follower *out, uint32_t max);
 uint32_t broker_partition_segments(struct broker_partition *partition, struct eng_segment_info *out, uint32_t max);
 uint32_t broker_partition_producers(struct broker_partition *partition, struct eng_producer_view *out, uint32_t max);
 

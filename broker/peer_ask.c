@@ -219,6 +219,7 @@ enum ot_err broker_peer_ask_write(const struct coord_request *request, struct ot
     case COORD_ASK_REASSIGN: return reassign_out(&request->u.reassign, arena, out);
     case COORD_ASK_FENCE: return broker_out(request->u.fence.broker_id, request->u.fence.broker_epoch, arena, out);
     case COORD_ASK_UNREGISTER: return broker_out(request->u.unregister.broker_id, -1, arena, out);
+    case COORD_ASK_RESIGN: return OT_OK;
     }
     return OT_ERR_MALFORMED;
 }
@@ -320,7 +321,7 @@ static enum ot_err reassign_in(const struct ot_peer_ask_request_reassign *from, 
 
 enum ot_err broker_peer_ask_read(const struct ot_peer_ask_request *in, int32_t sender, struct ot_arena *arena, struct coord_request *out)
 {
-    if (in->ask < COORD_ASK_REGISTER || in->ask > COORD_ASK_UNREGISTER) return OT_ERR_MALFORMED;
+    if (in->ask < COORD_ASK_REGISTER || in->ask > COORD_ASK_RESIGN) return OT_ERR_MALFORMED;
     *out = (struct coord_request){ .ask = (enum coord_ask)in->ask, .validate_only = in->validate_only, .if_version = in->if_version };
     switch (out->ask) {
     case COORD_ASK_REGISTER: return register_in(in->register_, sender, arena, &out->u.register_);
@@ -352,6 +353,7 @@ enum ot_err broker_peer_ask_read(const struct ot_peer_ask_request *in, int32_t s
         if (in->broker == NULL) return OT_ERR_MALFORMED;
         out->u.unregister.broker_id = in->broker->broker_id;
         return OT_OK;
+    case COORD_ASK_RESIGN: return OT_OK;
     }
     return OT_ERR_MALFORMED;
 }

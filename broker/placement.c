@@ -26,6 +26,17 @@ static bool has(const struct broker_view_ids *ids, int32_t id)
     return false;
 }
 
+static bool steps_back(const struct broker_view *view, int32_t id) { return broker_view_draining(view, id) || broker_view_leaving(view, id); }
+
+int32_t broker_preferred(const struct broker_view *view, const struct broker_view_partition *row)
+{
+    const int32_t first = row->replicas.ids[0];
+    if (has(&row->offline, first) || !steps_back(view, first)) return first;
+    for (int32_t i = 0; i < row->isr.count; i++)
+        if (!has(&row->offline, row->isr.ids[i]) && !steps_back(view, row->isr.ids[i])) return row->isr.ids[i];
+    return row->leader;
+}
+
 enum ot_err broker_elect(const struct broker_view *view, enum broker_election election, struct ot_str topic, int32_t partition, struct ot_arena *arena,
     char text[static BROKER_TEXT_MAX])
 {
@@ -34,12 +45,13 @@ enum ot_err broker_elect(const struct broker_view *view, enum broker_election el
     enum ot_err err = find(view, topic, partition, arena, &row, "No such topic as", "No such partition as", text);
     if (err != OT_OK) return err;
     if (row.replicas.count == 0) return OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
-    if (election == BROKER_ELECT_UNCLEAN ? row.leader >= 0 : row.leader == row.replicas.ids[0]) {
+    const int32_t preferred = broker_preferred(view, &row);
+    if (election == BROKER_ELECT_UNCLEAN ? row.leader >= 0 : row.leader == preferred) {
         snprintf(text, BROKER_TEXT_MAX, "Leader election not needed for topic partition.");
         return OT_ERR_ELECTION_NOT_NEEDED;
     }
     if (election == BROKER_ELECT_UNCLEAN) return row.offline.count < row.replicas.count ? OT_OK : OT_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE;
-    return has(&row.isr, row.replicas.ids[0]) && !has(&row.offline, row.replicas.ids[0]) ? OT_OK : OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE;
+    return has(&row.isr, preferred) && !has(&row.offline, preferred) ? OT_OK : OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE;
 }
 
 static bool is_registered(const struct broker_view *view, int32_t id, struct ot_arena *arena)

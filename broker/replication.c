@@ -2,6 +2,7 @@
 #include "broker/replication_inner.h"
 
 #include "broker/balance.h"
+#include "broker/decommission.h"
 
 #include "base/log.h"
 #include <stdlib.h>
@@ -78,7 +79,10 @@ static void tick_fired(struct ot_timer *timer)
     }
     free(list);
     broker_news_pump(all);
-    if (all->setup.balances) broker_balance_tick(all);
+    if (all->setup.balances) {
+        broker_balance_tick(all);
+        broker_decommission_tick(all);
+    }
     tick_set(all);
 }
 

@@ -66,7 +66,10 @@ struct broker_replication {
     struct broker_partition **news; uint32_t news_count, news_cap;     /* counted: they have something to ask */
     struct broker_alter alter;
     bool balancing;
-    int64_t balance_due_us;
+    int64_t balance_due_us, drain_due_us, drain_version;       /* drain_version: the state that was looked at for leaders to move away */
+    uint32_t drained;                          /* how many brokers were to lead nothing then */
+    struct broker_decommission *decommission;  /* under way; NULL: idle */
+    int64_t decommission_due_us, decommission_told_us;
     _Atomic uint32_t busy;                     /* calls, lanes and asks under way */
     _Atomic uint64_t fetches, failures, bytes, proposals, refusals;
     _Atomic uint32_t source_count, partition_count;

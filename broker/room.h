@@ -18,7 +18,7 @@ struct broker_view {
     struct broker_views *views;
     struct coord_value value;
     int32_t controller_id, term, this_broker;
-    struct broker_view_live { int32_t id; bool fenced; } *brokers; uint32_t broker_count;      /* ascending */
+    struct broker_view_live { int32_t id; bool fenced, draining, leaving; } *brokers; uint32_t broker_count;      /* ascending */
 };
 struct broker_views { pthread_mutex_t mutex; struct broker_view *current, *retired; };
 void broker_views_init(struct broker_views *views);

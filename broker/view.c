@@ -35,7 +35,8 @@ static enum ot_err fill_brokers(struct broker_view *view)
             return OT_ERR_NO_MEMORY;
         }
         view->brokers = grown;
-        view->brokers[view->broker_count++] = (struct broker_view_live){ id, row.fenced };
+        view->brokers[view->broker_count++] = (struct broker_view_live){ id, row.fenced, coord_broker_mark(&view->value, id, COORD_MAINTENANCE),
+            coord_broker_mark(&view->value, id, COORD_DECOMMISSION) };
     }
 }
 
@@ -147,8 +148,40 @@ bool broker_view_next_broker(const struct broker_view *view, int32_t after, stru
         const struct ot_coord_broker_row_endpoint *one = &row.endpoints.items[i];
         endpoints[i] = (struct broker_view_endpoint){ one->name, one->host, one->port, one->security };
     }
-    *out = (struct broker_view_broker){ id, row.broker_epoch, row.fenced, row.rack, endpoints, (uint32_t)row.endpoints.count };
+    *out = (struct broker_view_broker){ .id = id, .epoch = row.broker_epoch, .fenced = row.fenced, .stopping = row.in_controlled_shutdown, .draining = broker_view_draining(view, id),
+        .leaving = broker_view_leaving(view, id), .rack = row.rack, .endpoints = endpoints, .endpoint_count = (uint32_t)row.endpoints.count };
     return true;
+}
+
+static const struct broker_view_live *live_of(const struct broker_view *view, int32_t id)
+{
+    for (uint32_t low = 0, high = view->broker_count; low < high;) {
+        uint32_t mid = (low + high) / 2;
+        if (view->brokers[mid].id == id) {
+            return &view->brokers[mid];
+        }
+        *(view->brokers[mid].id < id ? &low : &high) = mid + (view->brokers[mid].id < id);
+    }
+    return NULL;
+}
+
+bool broker_view_draining(const struct broker_view *view, int32_t id)
+{
+    const struct broker_view_live *live = live_of(view, id);
+    return live != NULL && live->draining;
+}
+
+bool broker_view_leaving(const struct broker_view *view, int32_t id)
+{
+    const struct broker_view_live *live = live_of(view, id);
+    return live != NULL && live->leaving;
+}
+
+uint32_t broker_view_marked(const struct broker_view *view, bool leaving)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < view->broker_count; i++) count += leaving ? view->brokers[i].leaving : view->brokers[i].draining;
+    return count;
 }
 
 bool broker_view_voter(const struct broker_view *view, int32_t id, struct broker_view_voter *out)
@@ -207,14 +240,8 @@ int64_t broker_view_partition_count(const struct broker_view *view) { return clu
 
 static bool is_live(const struct broker_view *view, int32_t id)
 {
-    for (uint32_t low = 0, high = view->broker_count; low < high;) {
-        uint32_t mid = (low + high) / 2;
-        if (view->brokers[mid].id == id) {
-            return !view->brokers[mid].fenced;
-        }
-        *(view->brokers[mid].id < id ? &low : &high) = mid + (view->brokers[mid].id < id);
-    }
-    return false;
+    const struct broker_view_live *live = live_of(view, id);
+    return live != NULL && !live->fenced;
 }
 
 static bool ids_of(const struct coord_partition *row, uint64_t set, struct ot_arena *arena, struct broker_view_ids *out)
@@ -241,7 +268,7 @@ bool broker_view_partition(const struct broker_view *view, const struct ot_uuid 
         offline |= is_live(view, row.replicas[i]) ? 0 : UINT64_C(1) << i;
     }
     *out = (struct broker_view_partition){ .index = index, .leader = row.leader, .leader_epoch = row.leader_epoch, .partition_epoch = row.partition_epoch,
-        .min_isr = row.min_isr };
+        .min_isr = row.min_isr, .last_leader = row.last_leader, .last_leader_epoch = row.last_leader_epoch };
     return ids_of(&row, coord_all_replicas(&row), arena, &out->replicas) && ids_of(&row, row.isr, arena, &out->isr) && ids_of(&row, row.elr, arena, &out->elr)
         && ids_of(&row, offline, arena, &out->offline) && ids_of(&row, row.adding, arena, &out->adding) && ids_of(&row, row.removing, arena, &out->removing);
 }

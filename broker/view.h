@@ -16,9 +16,14 @@ struct broker_view_cluster { struct ot_str cluster_id; int32_t controller_id; in
 void broker_view_cluster(const struct broker_view *view, struct broker_view_cluster *out);
 
 struct broker_view_endpoint { struct ot_str listener, host /* null: as the client reached it */; int32_t port; struct ot_str security; };
-struct broker_view_broker { int32_t id; int64_t epoch; bool fenced; struct ot_str rack; const struct broker_view_endpoint *endpoints; uint32_t endpoint_count; };
+struct broker_view_broker { int32_t id; int64_t epoch; bool fenced, stopping, draining /* in maintenance */, leaving /* decommissioned */; struct ot_str rack; const struct broker_view_endpoint *endpoints; uint32_t endpoint_count; };
 /* Next row after `after` (start with INT32_MIN); false at the end. scratch memory for arrays comes from the arena. */
 bool broker_view_next_broker(const struct broker_view *view, int32_t after, struct ot_arena *arena, struct broker_view_broker *out);
+
+/* What operators asked of a broker of that id, as in its row. */
+bool broker_view_draining(const struct broker_view *view, int32_t id);
+bool broker_view_leaving(const struct broker_view *view, int32_t id);
+uint32_t broker_view_marked(const struct broker_view *view, bool leaving);     /* how many drain, or leave */
 
 /* Is this broker a voter of the coordinator? Its directory, and where its peers reach it. */
 struct broker_view_voter { struct ot_uuid dir_id; struct ot_str host; int32_t port; };
@@ -37,6 +42,7 @@ int64_t broker_view_partition_count(const struct broker_view *view);
 struct broker_view_ids { const int32_t *ids; int32_t count; };
 struct broker_view_partition {
     int32_t index, leader /* -1 none */, leader_epoch, partition_epoch, min_isr;
+    int32_t last_leader, last_leader_epoch;    /* while nobody leads: who did; -1 not known */
     struct broker_view_ids replicas, isr, elr, offline, adding, removing;
 };
 bool broker_view_partition(const struct broker_view *view, const struct ot_uuid *topic_id, int32_t index, struct ot_arena *arena,

@@ -14,6 +14,13 @@ static uint32_t rack_number(const struct ot_str *racks, uint32_t count, uint32_t
     return 0;
 }
 
+bool coord_broker_mark(const struct coord_value *value, int32_t id, const char *name)
+{
+    struct ot_str text;
+    return coord_config_get(value, &(struct coord_scope){ .kind = COORD_SCOPE_BROKER, .broker_id = id }, ot_str_of(name), &text) == OT_OK
+        && ot_str_equal(text, ot_str_of("true"));
+}
+
 enum ot_err coord_live_load(struct coord *coord)
 {
     struct ot_str racks[256];                  /* beyond that many brokers placement does not look at racks */
@@ -33,7 +40,8 @@ enum ot_err coord_live_load(struct coord *coord)
             racks[count] = row.rack;
             rack = rack_number(racks, count, count);
         }
-        coord->brokers[count] = (struct coord_live_broker){ id, !row.fenced, row.in_controlled_shutdown, rack };
+        coord->brokers[count] = (struct coord_live_broker){ .id = id, .live = !row.fenced, .stopping = row.in_controlled_shutdown, .rack = rack,
+            .draining = coord_broker_mark(&coord->next, id, COORD_MAINTENANCE), .leaving = coord_broker_mark(&coord->next, id, COORD_DECOMMISSION) };
     }
     coord->live.count = count;
     return err == OT_ERR_NOT_FOUND ? OT_OK : err == OT_OK ? OT_ERR_TOO_LARGE : err;
@@ -256,6 +264,20 @@ enum ot_err coord_ask_fence(struct coord_turn *turn)
     return set_fenced(turn, ask->broker_id, &row, true);
 }
 
+/* Whoever comes by that id later is neither drained nor on its way out. */
+static enum ot_err forget_marks(struct coord_turn *turn, int32_t id)
+{
+    static const char *const marks[] = { COORD_MAINTENANCE, COORD_DECOMMISSION };
+    const struct coord_scope scope = { .kind = COORD_SCOPE_BROKER, .broker_id = id };
+    for (uint32_t i = 0; i < OT_ARRAY_COUNT(marks); i++) {
+        enum ot_err err = coord_config_remove(&turn->edit, &scope, ot_str_of(marks[i]));
+        if (err != OT_OK && err != OT_ERR_NOT_FOUND) {
+            return err;
+        }
+    }
+    return OT_OK;
+}
+
 enum ot_err coord_ask_unregister(struct coord_turn *turn)
 {
     int32_t id = turn->request->u.unregister.broker_id, index;
@@ -270,13 +292,17 @@ enum ot_err coord_ask_unregister(struct coord_turn *turn)
     if (!broker.fenced) {
         return coord_refuse(turn->request, OT_ERR_INVALID_REQUEST, "broker %d is alive", id);
     }
+    struct ot_coord_voter_row voter;
+    if ((err = coord_voter_get(turn->edit.value, id, &voter)) != OT_ERR_NOT_FOUND) {
+        return err != OT_OK ? err : coord_refuse(turn->request, OT_ERR_INVALID_REQUEST, "broker %d has a vote: take it away first", id);
+    }
     coord_partitions_begin(turn->edit.value, &cursor);
     while ((err = coord_partitions_next(&cursor, &topic_id, &index, &row)) == OT_OK) {
         if (coord_replica_bit(&row, id) != 0) {
             return coord_refuse(turn->request, OT_ERR_INVALID_REQUEST, "broker %d still holds replicas: reassign them first", id);
         }
     }
-    if (err != OT_ERR_NOT_FOUND || (err = coord_broker_remove(&turn->edit, id)) != OT_OK) {
+    if (err != OT_ERR_NOT_FOUND || (err = forget_marks(turn, id)) != OT_OK || (err = coord_broker_remove(&turn->edit, id)) != OT_OK) {
         return err;
     }
     return coord_live_load(turn->coord);

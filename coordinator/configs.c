@@ -159,6 +159,9 @@ enum ot_err coord_ask_configs(struct coord_turn *turn)
     } else {
         err = coord_config_version_put(&turn->edit, &scope, turn->version);
     }
+    if (err == OT_OK && scope.kind == COORD_SCOPE_BROKER) {
+        err = coord_live_load(turn->coord);    /* what operators asked of it is among them */
+    }
     if (err == OT_OK && (turn->request->u.configs.replace_all || is_named(&turn->request->u.configs, MIN_ISR))) {
         err = scope.kind == COORD_SCOPE_CLUSTER ? spread_to_all(turn)
             : scope.kind == COORD_SCOPE_TOPIC ? spread_to_topic(turn, &scope.topic_id, topic.partition_count) : OT_OK;

@@ -484,6 +484,15 @@ static void request(struct coord *coord, struct coord_request *request)
         return;
     }
     request->round = -1;
+    if (request->ask == COORD_ASK_RESIGN) {        /* no change of the value: nothing is published for it */
+        if (coord->phase == COORD_PHASE_LEADING) {
+            coord_resign(coord, request);
+        } else {
+            coord_refuse(request, OT_ERR_NOT_CONTROLLER, "node %d does not lead", coord->config.node_id);
+        }
+        coord_requests_add(&coord->answered, request);
+        return;
+    }
     coord_requests_add(request->ask == COORD_ASK_READ ? &coord->reads : &coord->waiting, request);
 }
 

@@ -26,7 +26,7 @@
 enum coord_ask {
     COORD_ASK_REGISTER, COORD_ASK_HEARTBEAT, COORD_ASK_CREATE_TOPIC, COORD_ASK_DELETE_TOPIC, COORD_ASK_CREATE_PARTITIONS, COORD_ASK_CONFIGS,
     COORD_ASK_PRODUCER_IDS, COORD_ASK_DURABLE, COORD_ASK_VOTERS, COORD_ASK_READ,
-    COORD_ASK_ALTER, COORD_ASK_ELECT, COORD_ASK_REASSIGN, COORD_ASK_FENCE, COORD_ASK_UNREGISTER
+    COORD_ASK_ALTER, COORD_ASK_ELECT, COORD_ASK_REASSIGN, COORD_ASK_FENCE, COORD_ASK_UNREGISTER, COORD_ASK_RESIGN
 };
 enum coord_boot { COORD_BOOT_CLEAN, COORD_BOOT_PROCESS_CRASH, COORD_BOOT_MACHINE_CRASH };
 
@@ -97,7 +97,8 @@ struct coord_voters_ask {
     int32_t id; struct ot_uuid dir_id; struct ot_str host; int32_t port;       /* add */
     int32_t remove_id;
 };
-/* COORD_ASK_READ changes nothing: once answered, coord_view holds all that was acknowledged to anybody before it was asked. */
+/* COORD_ASK_RESIGN: the coordinator steps down and does not stand for a while, so that another one is elected. ELIGIBLE_LEADERS_NOT_AVAILABLE: no other voter is heard.
+ * COORD_ASK_READ changes nothing: once answered, coord_view holds all that was acknowledged to anybody before it was asked. */
 
 struct coord_request {
     struct coord_request *next;                                /* the coordinator's until COORD_REPLY */

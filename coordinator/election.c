@@ -19,14 +19,25 @@ bool coord_live_may_lead(const struct coord_live *live, int32_t id)
     return broker != NULL && broker->live && !broker->stopping;
 }
 
-static int32_t first_live(const struct coord_partition *row, uint64_t set, const struct coord_live *live)
+bool coord_live_should_lead(const struct coord_live *live, int32_t id)
 {
+    const struct coord_live_broker *broker = coord_live_find(live, id);
+    return coord_live_may_lead(live, id) && !broker->draining && !broker->leaving;
+}
+
+int32_t coord_first_live(const struct coord_partition *row, uint64_t set, const struct coord_live *live)
+{
+    int32_t last_resort = -1;
     for (int32_t i = 0; i < row->replica_count; i++) {
-        if ((set >> i & 1) != 0 && coord_live_may_lead(live, row->replicas[i])) {
+        if ((set >> i & 1) == 0 || !coord_live_may_lead(live, row->replicas[i])) {
+            continue;
+        }
+        if (coord_live_should_lead(live, row->replicas[i])) {
             return row->replicas[i];
         }
+        last_resort = last_resort == -1 ? row->replicas[i] : last_resort;
     }
-    return -1;
+    return last_resort;
 }
 
 /* Does the disk of this member hold all that was committed, whatever its machine did? (durable_since, §7) */
@@ -52,8 +63,8 @@ static void elect(struct coord_partition *row, const struct coord_live *live, in
     int32_t last_leader = row->leader != -1 ? row->leader : row->last_leader, last_epoch = row->leader != -1 ? row->leader_epoch : row->last_leader_epoch;
     int32_t was = row->leader;
     if (!keep) {
-        row->leader = first_live(row, row->isr, live);
-        int32_t eligible = row->isr == 0 ? first_live(row, COORD_BUG(ELECT_OUTSIDER) ? coord_all_replicas(row) : row->elr, live) : -1;
+        row->leader = coord_first_live(row, row->isr, live);
+        int32_t eligible = row->isr == 0 ? coord_first_live(row, COORD_BUG(ELECT_OUTSIDER) ? coord_all_replicas(row) : row->elr, live) : -1;
         if (eligible != -1) {
             lead_alone(row, eligible);
         } else if ((row->isr | row->elr) == 0 && row->replica_count == 1 && coord_live_may_lead(live, row->replicas[0])) {
@@ -123,16 +134,21 @@ void coord_partition_found(struct coord_partition *row, const int32_t *replicas,
         row->replicas[i] = replicas[i];
         row->isr |= coord_live_may_lead(live, replicas[i]) ? UINT64_C(1) << i : 0;
     }
-    row->leader = first_live(row, row->isr, live);
+    row->leader = coord_first_live(row, row->isr, live);
     row->elr = row->isr == 0 ? coord_all_replicas(row) : 0;    /* an empty log lacks nothing */
     row->last_members = row->isr | row->elr;
+}
+
+static bool takes_replicas(const struct coord_live *live, uint32_t index)
+{
+    return live->brokers[index].live && !live->brokers[index].stopping && !live->brokers[index].leaving;
 }
 
 uint32_t coord_live_count(const struct coord_live *live)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < live->count; i++) {
-        count += live->brokers[i].live && !live->brokers[i].stopping;
+        count += takes_replicas(live, i);
     }
     return count;
 }
@@ -142,7 +158,7 @@ static uint32_t turn_of(const struct coord_live *live, uint32_t index)
 {
     uint32_t turn = 0;
     for (uint32_t i = 0; i < index; i++) {
-        turn += live->brokers[i].rack == live->brokers[index].rack && coord_live_may_lead(live, live->brokers[i].id);
+        turn += live->brokers[i].rack == live->brokers[index].rack && takes_replicas(live, i);
     }
     return turn;
 }
@@ -151,7 +167,7 @@ uint32_t coord_place_order(const struct coord_live *live, uint32_t *order_out)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < live->count; i++) {       /* insertion by (turn, rack); equal racks cannot have equal turns */
-        if (!coord_live_may_lead(live, live->brokers[i].id)) {
+        if (!takes_replicas(live, i)) {
             continue;
         }
         uint32_t turn = turn_of(live, i), at = count++;

@@ -65,10 +65,7 @@ static bool maybe_finish(struct coord_turn *turn, struct coord_partition *row, c
     row->min_isr = OT_MAX(1, OT_MIN(coord_min_isr(turn->coord, turn->edit.value, topic_id), count));
     row->elr = enough(row) ? 0 : row->elr;
     if (row->leader != -1 && coord_replica_bit(row, row->leader) == 0) {
-        int32_t next = -1;
-        for (int32_t i = 0; i < count && next == -1; i++) {
-            next = (row->isr >> i & 1) != 0 && coord_live_may_lead(&turn->coord->live, row->replicas[i]) ? row->replicas[i] : -1;
-        }
+        const int32_t next = coord_first_live(row, row->isr, &turn->coord->live);
         if (next == -1) {                      /* nobody in sync lives: as when all were fenced */
             row->last_leader = row->leader;
             row->last_leader_epoch = row->leader_epoch;
@@ -184,13 +181,21 @@ enum ot_err coord_ask_alter(struct coord_turn *turn)
 
 /* ---- elections by request */
 
+/* The first replica; while that one is in maintenance, the first of those in sync that are not. */
+static int32_t preferred_of(const struct coord_partition *row, const struct coord_live *live)
+{
+    const int32_t other = coord_first_live(row, row->isr, live);
+    const bool drains = coord_live_may_lead(live, row->replicas[0]) && !coord_live_should_lead(live, row->replicas[0]);
+    return !drains ? row->replicas[0] : coord_live_should_lead(live, other) ? other : row->leader;
+}
+
 static enum ot_err elect_preferred(struct coord_turn *turn, struct coord_partition *row)
 {
-    int32_t preferred = row->replicas[0];
+    int32_t preferred = preferred_of(row, &turn->coord->live);
     if (row->leader == preferred) {
         return REFUSE(turn, ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.");
     }
-    if ((row->isr & 1) == 0 || !coord_live_may_lead(&turn->coord->live, preferred)) {
+    if ((row->isr & coord_replica_bit(row, preferred)) == 0 || !coord_live_may_lead(&turn->coord->live, preferred)) {
         return REFUSE(turn, PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader %d is not available or not in sync.", preferred);
     }
     set_leader(row, preferred);
@@ -276,7 +281,7 @@ static enum ot_err cancel(struct coord_turn *turn, struct coord_partition *row)
     return OT_OK;
 }
 
-static enum ot_err check_target(struct coord_turn *turn, const struct coord_reassign_ask *ask)
+static enum ot_err check_target(struct coord_turn *turn, const struct coord_partition *row, const struct coord_reassign_ask *ask)
 {
     if (ask->count < 1 || ask->count > COORD_REPLICAS_MAX) {
         return REFUSE(turn, INVALID_REPLICA_ASSIGNMENT, "The replica assignment is empty or has more than %d replicas.", COORD_REPLICAS_MAX);
@@ -287,8 +292,12 @@ static enum ot_err check_target(struct coord_turn *turn, const struct coord_reas
                 return REFUSE(turn, INVALID_REPLICA_ASSIGNMENT, "The assignment has broker %d twice.", ask->target[i]);
             }
         }
-        if (coord_live_find(&turn->coord->live, ask->target[i]) == NULL) {
+        const struct coord_live_broker *broker = coord_live_find(&turn->coord->live, ask->target[i]);
+        if (broker == NULL) {
             return REFUSE(turn, INVALID_REPLICA_ASSIGNMENT, "The assignment has broker %d, but no such broker is registered.", ask->target[i]);
+        }
+        if (broker->leaving && coord_replica_bit(row, broker->id) == 0) {
+            return REFUSE(turn, INVALID_REPLICA_ASSIGNMENT, "The assignment has broker %d, which is being decommissioned.", broker->id);
         }
     }
     return OT_OK;
@@ -308,7 +317,7 @@ static enum ot_err start(struct coord_turn *turn, struct coord_partition *row)
 {
     const struct coord_reassign_ask *ask = &turn->request->u.reassign;
     int32_t all[2 * COORD_REPLICAS_MAX], original[COORD_REPLICAS_MAX] = { 0 };
-    enum ot_err err = check_target(turn, ask);
+    enum ot_err err = check_target(turn, row, ask);
     if (err != OT_OK) {
         return err;
     }

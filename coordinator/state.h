@@ -181,6 +181,7 @@ void coord_follow(struct coord *coord, int32_t leader);                /* gives 
 void coord_heartbeat(struct coord *coord, bool new_round);
 bool coord_adopt_term(struct coord *coord, const struct coord_message *message, bool leads);   /* true: go on with the message; else it comes again */
 void coord_reads_start(struct coord *coord);
+void coord_resign(struct coord *coord, struct coord_request *request);  /* while it leads */
 
 /* publish.c */
 void coord_start_publication(struct coord *coord, bool first);

@@ -4,6 +4,7 @@
  * depose a coordinator that the others still hear. A process leads no term that it joined before its start: it may have published in it. */
 #include "coordinator/state.h"
 
+#define RESIGNED_TIMEOUTS 6                    /* who resigned stands again after so many: the others had two rounds */
 #define FAILED_ROUNDS_MAX 4                    /* the time-out doubles with each, from 1 s to about 10 s */
 
 static uint64_t timeout_us(struct coord *coord)
@@ -422,6 +423,26 @@ static void acknowledged(struct coord *coord, struct coord_peer *peer, const str
     } else if (coord->in_flight && !peer->has_accepted && in->answer != COORD_BUSY && in->round > peer->publish_round) {
         coord_send_publish(coord, peer);       /* it was lost, or could not be taken */
     }
+}
+
+/* Steps down for the others' sake: they stand once they miss it, and it does not before they had the time to. What was in flight is asked again by who asked for it. */
+void coord_resign(struct coord *coord, struct coord_request *request)
+{
+    bool other = false;
+    for (uint32_t i = 0; i < coord->peer_count; i++) {
+        const struct coord_peer *peer = &coord->peers[i];
+        other |= peer->in_committed && peer->id != coord->config.node_id && heard(coord, peer);
+    }
+    request->version = coord->committed.stamp.version;
+    if (!other) {
+        coord_refuse(request, OT_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE, "node %d is the only voter that lives", coord->config.node_id);
+        return;
+    }
+    if (request->validate_only) {
+        return;
+    }
+    coord_follow(coord, -1);
+    coord->election_due_us = coord->now_us + RESIGNED_TIMEOUTS * coord->config.election_timeout_us;
 }
 
 /* ---- the clock */

@@ -209,7 +209,37 @@ static void random_histories_keep_the_invariants(void **state)
     }
 }
 
+static void those_in_maintenance_lead_only_when_nobody_else_can(void **state)
+{
+    (void)state;
+    brokers[0].draining = true;
+    struct coord_partition row = row_of(3, 1);
+    assert_int_equal(row.leader, 2);                   /* a new one begins elsewhere */
+    brokers[2].leaving = true;
+    assert_true(leave(&row, 2, false));
+    assert_int_equal(row.leader, 1);                   /* 3 is on its way out for good, 1 for a while: the order of the replicas decides */
+    assert_true(come_back(&row, 2) == false && row.leader == 1);       /* whoever leads, leads: moving it is asked for */
+    row.isr |= 2;
+    assert_true(leave(&row, 1, false));
+    assert_int_equal(row.leader, 2);
+    assert_int_equal(coord_first_live(&row, 7, &live), 2);
+    assert_true(coord_live_may_lead(&live, 3) && !coord_live_should_lead(&live, 3) && !coord_live_should_lead(&live, 1));
+}
+
 /* ---- placement */
+
+static void who_leaves_gets_no_replicas_and_is_not_counted(void **state)
+{
+    (void)state;
+    uint32_t order[BROKERS];
+    brokers[1].leaving = brokers[4].leaving = true;
+    brokers[2].draining = true;                        /* a pause: it goes on holding replicas */
+    const uint32_t count = coord_place_order(&live, order);
+    assert_int_equal(count, 4);
+    assert_int_equal(coord_live_count(&live), 4);
+    for (uint32_t i = 0; i < count; i++) assert_true(!brokers[order[i]].leaving);
+}
+
 
 static void replicas_are_spread_over_brokers_and_racks(void **state)
 {
@@ -265,4 +295,4 @@ TEST_MAIN(TEST(the_preferred_live_replica_leads_a_new_partition), TEST(a_leaving
     TEST(with_several_replicas_that_all_lost_data_nobody_is_guessed), TEST(a_sole_replica_always_comes_back_and_its_loss_is_remembered),
     TEST(a_durable_leader_loses_nothing_by_a_machine_crash), TEST(another_leader_ends_what_only_the_last_one_had_flushed),
     TEST(lowering_min_isr_empties_elr_in_the_same_change), TEST(random_histories_keep_the_invariants),
-    TEST(replicas_are_spread_over_brokers_and_racks), TEST(placement_takes_only_live_brokers_and_says_when_they_do_not_suffice))
+    TEST(those_in_maintenance_lead_only_when_nobody_else_can), TEST(who_leaves_gets_no_replicas_and_is_not_counted), TEST(replicas_are_spread_over_brokers_and_racks), TEST(placement_takes_only_live_brokers_and_says_when_they_do_not_suffice))

@@ -265,6 +265,95 @@ static void a_broker_is_forgotten_once_it_holds_nothing(void **state)
     assert_int_equal(ask.error, OT_ERR_BROKER_ID_NOT_REGISTERED);
 }
 
+/* As an operator sets and takes it back: a config of that broker. */
+static void mark(struct desk *desk, int32_t broker, const char *what, bool set)
+{
+    const struct coord_config_change change = { ot_str_of(what), set ? ot_str_of("true") : (struct ot_str){ .null = true } };
+    struct coord_request ask = { .ask = COORD_ASK_CONFIGS, .if_version = -1, .u.configs = { .scope = { .kind = COORD_SCOPE_BROKER, .broker_id = broker }, .changes = &change, .change_count = 1 } };
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_OK);
+}
+
+static enum ot_err elect_preferred(struct desk *desk)
+{
+    struct coord_request ask = { .ask = COORD_ASK_ELECT, .u.elect = { .topic_id = topic_id, .candidate = -1 } };
+    desk_ask(desk, &ask);
+    return ask.error;
+}
+
+static void a_preferred_election_passes_over_a_broker_in_maintenance(void **state)
+{
+    struct desk *desk = *state;
+    mark(desk, 1, COORD_MAINTENANCE, true);
+    assert_int_equal(row_of(desk).leader, 1);                  /* the mark alone moves nothing */
+    assert_int_equal(elect_preferred(desk), OT_OK);
+    assert_int_equal(row_of(desk).leader, 2);
+    assert_int_equal(elect_preferred(desk), OT_ERR_ELECTION_NOT_NEEDED);
+    mark(desk, 2, COORD_MAINTENANCE, true);
+    mark(desk, 3, COORD_MAINTENANCE, true);
+    assert_int_equal(elect_preferred(desk), OT_ERR_ELECTION_NOT_NEEDED);       /* nobody is better: it stays where it is */
+    mark(desk, 1, COORD_MAINTENANCE, false);
+    assert_int_equal(elect_preferred(desk), OT_OK);
+    assert_int_equal(row_of(desk).leader, 1);
+}
+
+static void a_broker_that_leaves_gets_nothing_new(void **state)
+{
+    struct desk *desk = *state;
+    static const int32_t more[] = { 1, 2, 4 }, fewer[] = { 3, 2 };
+    mark(desk, 4, COORD_DECOMMISSION, true);
+    struct coord_request ask = { .ask = COORD_ASK_REASSIGN, .u.reassign = { topic_id, 0, more, 3 } };
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_ERR_INVALID_REPLICA_ASSIGNMENT);
+    mark(desk, 3, COORD_DECOMMISSION, true);
+    ask = (struct coord_request){ .ask = COORD_ASK_REASSIGN, .u.reassign = { topic_id, 0, fewer, 2 } };
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_OK);                        /* what it holds it may keep */
+    ask = (struct coord_request){ .ask = COORD_ASK_CREATE_TOPIC, .u.topic = { .name = ot_str_of("new"), .partition_count = 8, .replication_factor = -1 } };
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_OK);
+    assert_int_equal(ask.replication_factor, 2);               /* as many as may hold some, three at most */
+    ask = (struct coord_request){ .ask = COORD_ASK_CREATE_TOPIC, .u.topic = { .name = ot_str_of("large"), .partition_count = 1, .replication_factor = 3 } };
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_ERR_INVALID_REPLICATION_FACTOR);
+}
+
+static void who_was_forgotten_comes_back_without_marks(void **state)
+{
+    struct desk *desk = *state;
+    mark(desk, 4, COORD_MAINTENANCE, true);
+    mark(desk, 4, COORD_DECOMMISSION, true);
+    assert_true(coord_broker_mark(coord_view(desk->coord), 4, COORD_MAINTENANCE) && coord_broker_mark(coord_view(desk->coord), 4, COORD_DECOMMISSION));
+    assert_int_equal(fence(desk, 4), OT_OK);
+    struct coord_request ask = { .ask = COORD_ASK_UNREGISTER, .u.unregister = { 4 } };
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_OK);
+    assert_true(!coord_broker_mark(coord_view(desk->coord), 4, COORD_MAINTENANCE) && !coord_broker_mark(coord_view(desk->coord), 4, COORD_DECOMMISSION));
+}
+
+static void a_voter_is_not_forgotten(void **state)
+{
+    struct desk *desk = *state;
+    static const int32_t others[] = { 2, 3 };
+    struct coord_request ask = { .ask = COORD_ASK_REASSIGN, .u.reassign = { topic_id, 0, others, 2 } };
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_OK);
+    assert_int_equal(fence(desk, 1), OT_OK);
+    ask = (struct coord_request){ .ask = COORD_ASK_UNREGISTER, .u.unregister = { 1 } };
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_ERR_INVALID_REQUEST);
+    assert_non_null(strstr(ask.text, "vote"));
+}
+
+static void a_voter_alone_does_not_resign(void **state)
+{
+    struct desk *desk = *state;
+    struct coord_request ask = { .ask = COORD_ASK_RESIGN };
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE);
+    assert_true(desk->leading);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -272,6 +361,8 @@ int main(void)
         TEST(who_leaves_below_min_isr_stays_eligible), TEST(altering_is_compared_and_set), TEST(the_preferred_leader_is_elected_when_it_is_in_sync),
         TEST(an_unclean_election_says_what_may_be_lost), TEST(a_reassignment_ends_when_the_new_ones_are_in_sync),
         TEST(a_reassignment_can_be_cancelled_and_replaced),
+        TEST(a_preferred_election_passes_over_a_broker_in_maintenance), TEST(a_broker_that_leaves_gets_nothing_new), TEST(who_was_forgotten_comes_back_without_marks),
+        TEST(a_voter_is_not_forgotten), TEST(a_voter_alone_does_not_resign),
         TEST(a_broker_is_not_unfenced_before_it_knows_that_it_was_fenced), TEST(a_stopping_broker_goes_when_everybody_knows_who_leads),
         TEST(the_last_one_in_sync_keeps_its_lead_when_it_stops), TEST(a_broker_is_forgotten_once_it_holds_nothing),
     };

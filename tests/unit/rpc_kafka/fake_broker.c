@@ -429,6 +429,20 @@ void broker_view_cluster(const struct broker_view *view, struct broker_view_clus
     *out = (struct broker_view_cluster){ .cluster_id = ot_str_of("AAECAwQFBgcICQoLDA0ODw"), .controller_id = fake.controller_id, .version = 42, .this_broker = fake.node_id };
 }
 
+bool broker_view_draining(const struct broker_view *view, int32_t id)
+{
+    (void)view;
+    (void)id;
+    return false;
+}
+
+bool broker_view_leaving(const struct broker_view *view, int32_t id)
+{
+    (void)view;
+    (void)id;
+    return false;
+}
+
 bool broker_view_next_broker(const struct broker_view *view, int32_t after, struct ot_arena *arena, struct broker_view_broker *out)
 {
     static const struct broker_view_endpoint mine[] = { { { "PLAINTEXT", 9, false }, { "0.0.0.0", 7, false }, 1 } };

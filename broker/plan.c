@@ -1,0 +1,380 @@
+#include "broker/plan.h"
+
+#include "base/util.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROW_ARENA_BYTES = 256 << 10, BROKER_ARENA_BYTES = 16 << 20 };
+
+struct place {                                             /* a broker, with what it holds by what was planned so far */
+    int32_t id;
+    uint32_t rack;                                         /* number of its rack; those without one share 0 */
+    bool live, takes, emptied;
+    uint32_t replicas, preferred;
+};
+struct planning {
+    const struct broker_view *view;
+    const struct broker_plan_ask *ask;
+    struct ot_arena *arena;
+    struct broker_plan *out;
+    struct place *places; uint32_t place_count, place_cap;
+    uint32_t most, least, most_preferred, least_preferred;     /* shares of a broker that takes some */
+    enum ot_err error;
+};
+struct list { int32_t ids[BROKER_PLAN_REPLICAS_MAX]; int32_t count; };
+
+/* ---- brokers */
+
+static struct place *place_of(const struct planning *p, int32_t id)
+{
+    for (uint32_t low = 0, high = p->place_count; low < high;) {
+        const uint32_t mid = (low + high) / 2;
+        if (p->places[mid].id == id) return &p->places[mid];
+        *(p->places[mid].id < id ? &low : &high) = mid + (p->places[mid].id < id);
+    }
+    return NULL;
+}
+
+static bool is_emptied(const struct broker_plan_ask *ask, int32_t id)
+{
+    for (uint32_t i = 0; i < ask->empty_count; i++)
+        if (ask->empty[i] == id) return true;
+    return false;
+}
+
+static uint32_t rack_number(struct planning *p, struct ot_str *racks, struct ot_str rack)
+{
+    if (rack.null) return 0;
+    for (uint32_t i = 0; i < p->place_count; i++)
+        if (!racks[i].null && ot_str_equal(racks[i], rack)) return p->places[i].rack;
+    return p->place_count + 1;
+}
+
+static bool load_brokers(struct planning *p)
+{
+    struct broker_view_broker row;
+    struct ot_arena arena;
+    struct ot_str *racks = NULL;
+    ot_arena_init(&arena, BROKER_ARENA_BYTES);
+    for (int32_t after = INT32_MIN; broker_view_next_broker(p->view, after, &arena, &row); after = row.id) {
+        if (p->place_count == p->place_cap) {
+            const uint32_t cap = OT_MAX(2 * p->place_cap, 64u);
+            struct place *places = realloc(p->places, cap * sizeof *places);
+            if (places != NULL) p->places = places;
+            struct ot_str *wider = realloc(racks, cap * sizeof *wider);
+            if (wider != NULL) racks = wider;
+            if (places == NULL || wider == NULL) {
+                p->error = OT_ERR_NO_MEMORY;
+                break;
+            }
+            p->place_cap = cap;
+        }
+        const bool emptied = is_emptied(p->ask, row.id);
+        p->places[p->place_count] = (struct place){ .id = row.id, .rack = rack_number(p, racks, row.rack), .live = !row.fenced && !row.stopping, .emptied = emptied,
+            .takes = !row.fenced && !row.stopping && !row.leaving && !emptied };
+        racks[p->place_count++] = row.rack;
+    }
+    free(racks);
+    ot_arena_free(&arena);
+    return p->error == OT_OK;
+}
+
+/* ---- one partition: lists of ids */
+
+static bool has(const struct list *list, int32_t id)
+{
+    for (int32_t i = 0; i < list->count; i++)
+        if (list->ids[i] == id) return true;
+    return false;
+}
+
+static bool among(const struct broker_view_ids *ids, int32_t id)
+{
+    for (int32_t i = 0; i < ids->count; i++)
+        if (ids->ids[i] == id) return true;
+    return false;
+}
+
+/* How many others of the list share its rack; brokers without a rack share none. */
+static uint32_t shares(const struct planning *p, const struct list *list, int32_t without, int32_t id)
+{
+    const struct place *own = place_of(p, id);
+    uint32_t count = 0;
+    for (int32_t i = 0; own != NULL && own->rack != 0 && i < list->count; i++) {
+        const struct place *other = list->ids[i] == without || list->ids[i] == id ? NULL : place_of(p, list->ids[i]);
+        count += other != NULL && other->rack == own->rack;
+    }
+    return count;
+}
+
+/* Who takes the place of `without` (-1: a new place) in the list: the rack decides, then the load. NULL: nobody can. */
+static struct place *best(const struct planning *p, const struct list *list, int32_t without)
+{
+    struct place *found = NULL;
+    uint32_t found_shares = 0;
+    for (uint32_t i = 0; i < p->place_count; i++) {
+        struct place *one = &p->places[i];
+        if (!one->takes || has(list, one->id)) continue;
+        const uint32_t same = shares(p, list, without, one->id);
+        if (found != NULL && (same > found_shares || (same == found_shares && one->replicas >= found->replicas))) continue;
+        found = one;
+        found_shares = same;
+    }
+    return found;
+}
+
+static void put(struct planning *p, struct list *list, int32_t at, struct place *one)
+{
+    struct place *old = at < list->count ? place_of(p, list->ids[at]) : NULL;
+    if (old != NULL) old->replicas--;
+    if (old != NULL && at == 0) old->preferred--;
+    if (at == 0) one->preferred++;
+    one->replicas++;
+    list->ids[at] = one->id;
+    list->count = OT_MAX(list->count, at + 1);
+}
+
+static void cut(struct planning *p, struct list *list, int32_t at)
+{
+    struct place *old = place_of(p, list->ids[at]), *next = at == 0 && list->count > 1 ? place_of(p, list->ids[1]) : NULL;
+    if (old != NULL) old->replicas--;
+    if (old != NULL && at == 0) old->preferred--;
+    if (next != NULL) next->preferred++;
+    list->count--;
+    memmove(&list->ids[at], &list->ids[at + 1], (size_t)(list->count - at) * sizeof list->ids[0]);
+}
+
+static void note_stuck(struct planning *p, const struct broker_view_topic *topic, int32_t index)
+{
+    if (p->out->stuck++ > 0) return;
+    const char *name = ot_arena_str(p->arena, topic->name);
+    p->out->stuck_topic = ot_str_of(name == NULL ? "" : name);
+    p->out->stuck_partition = index;
+}
+
+/* ---- goals */
+
+static bool empty(struct planning *p, const struct broker_view_partition *row, struct list *list)
+{
+    (void)row;
+    for (int32_t i = 0; i < list->count; i++) {
+        if (!is_emptied(p->ask, list->ids[i])) continue;
+        struct place *to = best(p, list, list->ids[i]);
+        if (to == NULL) return false;
+        put(p, list, i, to);
+    }
+    return true;
+}
+
+/* How gladly a replica is given up; the greatest goes. */
+static uint64_t weight(const struct planning *p, const struct broker_view_partition *row, const struct list *list, int32_t at)
+{
+    const int32_t id = list->ids[at];
+    const struct place *one = place_of(p, id);
+    const uint64_t gone = one == NULL || !one->live, unwanted = one != NULL && !one->takes, behind = !among(&row->isr, id);
+    const uint64_t same = OT_MIN(shares(p, list, -1, id), 255u), load = one == NULL ? 0 : OT_MIN(one->replicas, (uint32_t)INT32_MAX);
+    const uint64_t leads = at == 0 || row->leader == id;
+    return gone << 63 | unwanted << 62 | behind << 61 | (uint64_t)!leads << 60 | same << 40 | load;
+}
+
+static bool factor(struct planning *p, const struct broker_view_partition *row, struct list *list)
+{
+    while (list->count > p->ask->factor) {
+        int32_t worst = list->count - 1;
+        for (int32_t i = list->count - 1; i >= 0; i--)
+            if (weight(p, row, list, i) > weight(p, row, list, worst)) worst = i;
+        cut(p, list, worst);
+    }
+    while (list->count < p->ask->factor) {
+        struct place *to = best(p, list, -1);
+        if (to == NULL) return false;
+        put(p, list, list->count, to);
+    }
+    return true;
+}
+
+static void spread_replicas(struct planning *p, struct list *list)
+{
+    for (int32_t i = 0; i < list->count; i++) {
+        const struct place *from = place_of(p, list->ids[i]);
+        struct place *to = from == NULL ? NULL : best(p, list, list->ids[i]);
+        if (to == NULL || !from->takes) continue;          /* who is dead or leaves is not for a balance to judge */
+        const uint32_t now = shares(p, list, -1, from->id), then = shares(p, list, from->id, to->id);
+        const bool above = (from->replicas > p->most && to->replicas < p->most) || (from->replicas > p->least && to->replicas < p->least);
+        if (then < now || (then == now && above)) put(p, list, i, to);
+    }
+}
+
+static void spread_leaders(struct planning *p, struct list *list)
+{
+    struct place *first = place_of(p, list->ids[0]);
+    if (first == NULL) return;
+    for (int32_t i = 1; i < list->count; i++) {
+        struct place *other = place_of(p, list->ids[i]);
+        if (other == NULL || !other->takes) continue;
+        const bool above = (first->preferred > p->most_preferred && other->preferred < p->most_preferred) || (first->preferred > p->least_preferred && other->preferred < p->least_preferred);
+        if (!above && first->takes) continue;
+        first->preferred--;
+        other->preferred++;
+        list->ids[i] = first->id;
+        list->ids[0] = other->id;
+        return;
+    }
+}
+
+static bool balance(struct planning *p, const struct broker_view_partition *row, struct list *list)
+{
+    (void)row;
+    spread_replicas(p, list);
+    spread_leaders(p, list);
+    return true;
+}
+
+/* ---- walks */
+
+static bool is_asked(const struct broker_plan_ask *ask, struct ot_str topic)
+{
+    for (uint32_t i = 0; i < ask->topic_count; i++)
+        if (ot_str_equal(ask->topics[i], topic)) return true;
+    return ask->topic_count == 0;
+}
+
+static void keep(struct planning *p, const struct broker_view_topic *topic, const struct broker_view_partition *row, const struct list *list)
+{
+    struct broker_plan *out = p->out;
+    const bool same_name = out->move_count > 0 && ot_str_equal(out->moves[out->move_count - 1].topic, topic->name);
+    const char *name = same_name ? out->moves[out->move_count - 1].topic.data : ot_arena_str(p->arena, topic->name);
+    int32_t *ids = ot_arena_array(p->arena, (size_t)(row->replicas.count + list->count), sizeof *ids);
+    if (name == NULL || ids == NULL) {
+        p->error = OT_ERR_NO_MEMORY;
+        return;
+    }
+    struct broker_plan_move *move = &out->moves[out->move_count++];
+    *move = (struct broker_plan_move){ .topic = ot_str_of(name), .partition = row->index, .from = ids, .from_count = row->replicas.count, .to = ids + row->replicas.count,
+        .to_count = list->count };
+    memcpy(ids, row->replicas.ids, (size_t)row->replicas.count * sizeof *ids);
+    memcpy(ids + row->replicas.count, list->ids, (size_t)list->count * sizeof *ids);
+    for (int32_t i = 0; i < list->count; i++) move->added += !among(&row->replicas, list->ids[i]);
+}
+
+static void plan_one(struct planning *p, const struct broker_view_topic *topic, const struct broker_view_partition *row)
+{
+    static bool (*const goals[])(struct planning *, const struct broker_view_partition *, struct list *) = { balance, empty, factor };
+    struct list list = { .count = row->replicas.count };
+    bool touched = p->ask->goal != BROKER_PLAN_EMPTY;
+    for (int32_t i = 0; !touched && i < row->replicas.count; i++) touched = is_emptied(p->ask, row->replicas.ids[i]);
+    if (!touched || p->out->cut || row->replicas.count < 1 || row->replicas.count > BROKER_PLAN_REPLICAS_MAX) return;
+    if (row->adding.count + row->removing.count > 0) {
+        p->out->busy++;
+        return;
+    }
+    memcpy(list.ids, row->replicas.ids, (size_t)list.count * sizeof list.ids[0]);
+    if (!goals[p->ask->goal](p, row, &list)) {
+        note_stuck(p, topic, row->index);
+        return;
+    }
+    if (list.count == row->replicas.count && memcmp(list.ids, row->replicas.ids, (size_t)list.count * sizeof list.ids[0]) == 0) return;
+    const uint32_t most = p->ask->moves_max == 0 ? BROKER_PLAN_MOVES_MAX : OT_MIN(p->ask->moves_max, (uint32_t)BROKER_PLAN_MOVES_MAX);
+    if (p->out->move_count == most) p->out->cut = true;
+    else keep(p, topic, row, &list);
+}
+
+static void count_one(struct planning *p, const struct broker_view_topic *topic, const struct broker_view_partition *row)
+{
+    (void)topic;
+    for (int32_t i = 0; i < row->replicas.count; i++) {
+        struct place *one = place_of(p, row->replicas.ids[i]);
+        if (one == NULL || among(&row->removing, one->id)) continue;
+        one->replicas++;
+        one->preferred += i == 0;
+    }
+}
+
+static void walk(struct planning *p, bool all, void (*each)(struct planning *, const struct broker_view_topic *, const struct broker_view_partition *))
+{
+    struct broker_view_topic topic;
+    struct broker_view_partition row;
+    struct ot_arena arena;
+    uint8_t room[8192];
+    ot_arena_init_with(&arena, room, sizeof room, ROW_ARENA_BYTES);
+    for (struct ot_str after = { .null = true }; p->error == OT_OK && broker_view_next_topic(p->view, after, &topic); after = topic.name) {
+        if (!all && !is_asked(p->ask, topic.name)) continue;
+        for (int32_t i = 0; i < topic.partition_count && p->error == OT_OK; i++) {
+            ot_arena_reset(&arena);
+            if (broker_view_partition(p->view, &topic.id, i, &arena, &row)) each(p, &topic, &row);
+        }
+    }
+    ot_arena_free(&arena);
+}
+
+static void find_shares(struct planning *p)
+{
+    uint64_t replicas = 0, preferred = 0, brokers = 0;
+    for (uint32_t i = 0; i < p->place_count; i++) {
+        if (!p->places[i].takes) continue;
+        replicas += p->places[i].replicas;
+        preferred += p->places[i].preferred;
+        brokers++;
+    }
+    if (brokers == 0) return;
+    p->least = (uint32_t)(replicas / brokers);
+    p->most = (uint32_t)((replicas + brokers - 1) / brokers);
+    p->least_preferred = (uint32_t)(preferred / brokers);
+    p->most_preferred = (uint32_t)((preferred + brokers - 1) / brokers);
+}
+
+static enum ot_err check(const struct planning *p, int32_t *id_out)
+{
+    struct broker_view_topic topic;
+    int32_t takes = 0;
+    for (uint32_t i = 0; i < p->ask->empty_count; i++) {
+        *id_out = p->ask->empty[i];
+        if (place_of(p, *id_out) == NULL) return OT_ERR_BROKER_ID_NOT_REGISTERED;
+    }
+    for (uint32_t i = 0; i < p->ask->topic_count; i++) {
+        *id_out = (int32_t)i;
+        if (!broker_view_topic(p->view, p->ask->topics[i], &topic)) return OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+    }
+    for (uint32_t i = 0; i < p->place_count; i++) takes += p->places[i].takes;
+    *id_out = takes;
+    return p->ask->goal == BROKER_PLAN_FACTOR && (p->ask->factor < 1 || p->ask->factor > takes) ? OT_ERR_INVALID_REPLICATION_FACTOR : OT_OK;
+}
+
+enum ot_err broker_plan(const struct broker_view *view, const struct broker_plan_ask *ask, struct ot_arena *arena, struct broker_plan *out, int32_t *id_out)
+{
+    struct planning p = { .view = view, .ask = ask, .arena = arena, .out = out };
+    const uint32_t most = ask->moves_max == 0 ? BROKER_PLAN_MOVES_MAX : OT_MIN(ask->moves_max, (uint32_t)BROKER_PLAN_MOVES_MAX);
+    *out = (struct broker_plan){ .moves = ot_arena_array(arena, most, sizeof *out->moves), .stuck_topic.null = true };
+    if (out->moves == NULL) return OT_ERR_NO_MEMORY;
+    if (load_brokers(&p) && (p.error = check(&p, id_out)) == OT_OK) {
+        walk(&p, true, count_one);
+        find_shares(&p);
+        walk(&p, false, plan_one);
+    }
+    free(p.places);
+    return p.error;
+}
+
+void broker_plan_room(const struct broker_view *view, int32_t leaving, struct broker_plan_room *out)
+{
+    const struct broker_plan_ask ask = { .goal = BROKER_PLAN_EMPTY, .empty = &leaving, .empty_count = 1 };
+    struct planning p = { .view = view, .ask = &ask };
+    struct broker_view_topic topic;
+    struct broker_view_partition row;
+    struct ot_arena arena;
+    uint8_t room[8192];
+    *out = (struct broker_plan_room){ 0 };
+    if (load_brokers(&p))
+        for (uint32_t i = 0; i < p.place_count; i++) out->brokers += p.places[i].takes;
+    free(p.places);
+    ot_arena_init_with(&arena, room, sizeof room, ROW_ARENA_BYTES);
+    for (struct ot_str after = { .null = true }; broker_view_next_topic(view, after, &topic); after = topic.name) {
+        for (int32_t i = 0; i < topic.partition_count; i++) {
+            ot_arena_reset(&arena);
+            if (!broker_view_partition(view, &topic.id, i, &arena, &row) || !among(&row.replicas, leaving)) continue;
+            out->replicas++;
+            out->factor_max = OT_MAX(out->factor_max, row.replicas.count - row.removing.count);
+        }
+    }
+    ot_arena_free(&arena);
+}
