@@ -388,7 +388,7 @@ def behind(side):
 
 
 STEPS = (idle, throughput, latency, killed, killed_coordinator, paused, behind, publications, many)
-ROUND_S = 270                          # what has not begun by then is left out: a round must end
+ROUND_S = 240                          # what has not begun by then is left out: a round must end
 
 
 def one_round(side_name, root):
