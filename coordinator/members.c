@@ -98,9 +98,13 @@ void coord_members_load(struct coord *coord)
 {
     const struct coord_value *next = coord->in_flight ? &coord->next : coord->accepted.has ? &coord->accepted.value : &coord->committed;
     for (uint32_t i = 0; i < coord->peer_count; i++) {
+        coord->peers[i].in_committed &= coord->peers[i].knows_dir;         /* the others are added anew */
+        coord->peers[i].in_next &= coord->peers[i].knows_dir;
+    }
+    drop_unknown(coord);                       /* by the marks of before: a voter that is silent keeps what it said, and this node, which never hears itself, its own vote */
+    for (uint32_t i = 0; i < coord->peer_count; i++) {
         coord->peers[i].in_committed = coord->peers[i].in_next = false;
     }
-    drop_unknown(coord);
     bool founded = coord->committed.row_count > 0, next_founded = next->row_count > 0;
     if (founded) {
         mark_voters(coord, &coord->committed, true);

@@ -1,5 +1,7 @@
 #include "desk.h"
 
+#include "coordinator/state.h"
+
 static struct desk *open_desk(void **state)
 {
     struct desk *desk = *state;
@@ -91,6 +93,16 @@ static void a_restart_leads_only_in_a_new_term(void **state)
         assert_int_equal(coord_view(desk->coord)->stamp.term, term);
         restart(desk);
     }
+}
+
+static void a_lone_voter_keeps_its_own_vote_however_long_it_leads(void **state)
+{
+    struct desk *desk = open_desk(state);
+    desk->now_us += 3600000000U;               /* it never hears itself; without its vote a second voter could not be added */
+    assert_int_equal(create(desk, "late", 1), OT_OK);
+    coord_members_load(desk->coord);
+    assert_non_null(coord_peer_self(desk->coord));
+    assert_true(coord_peer_self(desk->coord)->joined);
 }
 
 static void another_nodes_disk_is_refused(void **state)
@@ -321,7 +333,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(founding_writes_format_then_term_then_the_first_state),
-        TEST(a_restart_leads_only_in_a_new_term),
+        TEST(a_restart_leads_only_in_a_new_term), TEST(a_lone_voter_keeps_its_own_vote_however_long_it_leads),
         TEST(another_nodes_disk_is_refused),
         TEST(nothing_is_applied_or_answered_before_it_is_stored),
         TEST(requests_that_come_meanwhile_share_one_publication),
