@@ -45,6 +45,7 @@ struct broker_core {
     int32_t node_id;
     _Atomic int64_t lease_end_us;              /* until then the coordinator takes this broker for alive (coordinator.md §8); 0: it is not asked */
     _Atomic bool stopping;
+    _Atomic bool handing_over;                 /* others are about to lead what is led here: what acks=1 asks for is answered when all in sync have it, as for acks=all */
     bool transactions_served;                  /* there is a coordinator that ends them; without one produce refuses them */
     bool transactions_verified;                /* and it is asked before one begins in a partition */
     /* for the state machines on internal topics (shard.h), no lock held; NULL: nobody asks. A partition of one opened, changed its role or went; a marker was committed */
@@ -124,6 +125,7 @@ struct broker_partition {
     _Atomic int64_t high_watermark, last_stable_offset;
     uint32_t keeper_users;                     /* offset questions under way: retirement waits for them */
     int64_t reserved_end;                      /* next offset to give */
+    int64_t handed_end;                        /* of a broker that hands over: where reserved_end was when that began */
     int64_t state_end;                         /* producer state and transaction index hold all below: the high watermark goes no further, whatever the log's end is */
     struct eng_completed_txn *unindexed;       /* of the lane: aborted transactions that the index file had no room for; they hold state_end back */
     uint32_t unindexed_count;                  /* written by the lane under the mutex. Above 0: no flush, so that a recovery finds the marker again */

@@ -76,13 +76,19 @@ bool broker_part_stop_waiting(struct broker_produce_part *part)
     return waited;
 }
 
+/* Is it answered once all in sync have it? While this broker hands over, acks=1 is too: what is in this log alone goes when another one leads. */
+static bool waits_for_all(const struct broker_partition *partition, const struct broker_produce_part *part)
+{
+    return part->call->acks == -1 || (part->call->acks == 1 && partition->replica_count > 1 && atomic_load(&partition->core->handing_over));
+}
+
 /* A repeated batch is answered as its original, and no earlier than that. */
 static enum broker_lane_fate put_duplicate(struct broker_partition *partition, struct broker_produce_part *part, const struct eng_producer_check *check)
 {
     part->base_offset = check->duplicate_base_offset;
     part->append_time_ms = part->append_time_ms >= 0 ? check->duplicate_timestamp_ms : -1;
     bool written = check->duplicate_last_offset < partition->state_end;
-    if (part->call->acks == -1 && check->duplicate_last_offset >= atomic_load(&partition->high_watermark)) {
+    if (waits_for_all(partition, part) && check->duplicate_last_offset >= atomic_load(&partition->high_watermark)) {
         if (atomic_load(&part->call->expired)) {
             broker_part_time_out(part);
             return BROKER_LANE_ANSWERED;
@@ -321,7 +327,7 @@ static bool leave(struct broker_partition *partition, uint32_t count, struct bro
         atomic_fetch_add_explicit(&partition->core->dir_appended_bytes[partition->store_dir], part->append.bytes, memory_order_relaxed);
         ot_series_add(partition->topic->series.bytes_in, part->append.bytes);
         ot_series_add(partition->topic->series.records_in, (uint64_t)part->verdict.info.record_count);
-        if (part->call->acks == -1) {
+        if (waits_for_all(partition, part)) {
             late |= atomic_load(&part->call->expired);
             wait_put(partition, part, part->append.last_offset + 1, false);
         } else {

@@ -13,24 +13,20 @@
 #define AFTER_CHANGE_US 10000                  /* a change of brokers waits for all to have applied it */
 #define LEAVE_SILENCE_US 3000000               /* leaving, and no coordinator that answers: its session ends instead */
 #define LEASE_PERCENT 90
+#define TAIL_US 3000000                        /* leaving, and replicas that do not take the end of a log: they go without it */
+#define TAIL_LOOK_MS 5
 
 static const struct broker_config *config_of(struct broker *broker) { return broker_config_current(broker->setup.config); }
 static int64_t now_of(struct broker *broker) { return ot_exec_now_us(broker->setup.coord_exec); }
 
 void broker_wait_a_little(struct broker *broker, pthread_mutex_t *mutex, pthread_cond_t *changed)
 {
-    struct timespec until;
+    const struct timespec until = broker_until(100);
     if (broker->setup.give_up == NULL && broker->peers == NULL) {
         pthread_cond_wait(changed, mutex);
         return;
     }
-    clock_gettime(CLOCK_REALTIME, &until);     /* that of condition variables; a step of it makes one wait longer or shorter */
-    until.tv_nsec += 100000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    (void)pthread_cond_timedwait(changed, mutex, &until);
+    (void)pthread_cond_clockwait(changed, mutex, CLOCK_MONOTONIC, &until);     /* the wall clock may be set back by an hour meanwhile */
 }
 
 /* ---- one request, waited for */
@@ -268,6 +264,41 @@ void broker_member_serve(struct broker *broker)
 
 /* ---- going */
 
+static void tail_note(void *arg, struct broker_partition *partition)
+{
+    (void)arg;
+    pthread_mutex_lock(&partition->mutex);
+    partition->handed_end = partition->is_leader && partition->isr_count > 1 ? partition->reserved_end : 0;
+    pthread_mutex_unlock(&partition->mutex);
+}
+
+static void tail_count(void *arg, struct broker_partition *partition)
+{
+    uint32_t *count = arg;
+    pthread_mutex_lock(&partition->mutex);
+    *count += partition->is_leader && atomic_load(&partition->high_watermark) < partition->handed_end;
+    pthread_mutex_unlock(&partition->mutex);
+}
+
+/* Before others lead: what was acknowledged so far (acks=1) gets to all that are in sync; from now on nothing is acknowledged before it has. */
+static void tails_settle(struct broker *broker, int64_t end_us)
+{
+    struct broker_member *member = &broker->member;
+    uint32_t open = 0;
+    atomic_store(&broker->core.handing_over, true);
+    broker_partitions_each(broker, tail_note, NULL);
+    do {
+        open = 0;
+        broker_partitions_each(broker, tail_count, &open);
+        if (open == 0) return;
+        const struct timespec until = broker_until(TAIL_LOOK_MS);
+        pthread_mutex_lock(&member->mutex);
+        (void)pthread_cond_clockwait(&member->changed, &member->mutex, CLOCK_MONOTONIC, &until);
+        pthread_mutex_unlock(&member->mutex);
+    } while (now_of(broker) < end_us);
+    ot_log(OT_LOG_WARN, "broker", "tails_not_replicated", "partitions=%u text=\"replicas that are in sync do not have all that acks=1 acknowledged here: it goes when another one leads\"", open);
+}
+
 static void leave_run(struct ot_task *task)
 {
     struct broker *broker = OT_CONTAINER(task, struct broker, member.leave_task);
@@ -282,8 +313,9 @@ void broker_member_leave(struct broker *broker)
         return;
     }
     const int64_t began_us = now_of(broker), end_us = began_us + config_of(broker)->ottla_shutdown_handover_timeout_ms * 1000;
+    tails_settle(broker, OT_MIN(end_us, began_us + TAIL_US));
     pthread_mutex_lock(&member->mutex);
-    member->answered_us = began_us;
+    member->answered_us = now_of(broker);
     ot_exec_post(broker->setup.coord_exec, &member->leave_task);
     while (!member->may_stop && now_of(broker) < end_us && now_of(broker) < member->answered_us + LEAVE_SILENCE_US) {
         broker_wait_a_little(broker, &member->mutex, &member->changed);

@@ -362,12 +362,12 @@ void rpc_grpc_server_drain(struct rpc_grpc_server *server)
 static bool wait_stopped(struct rpc_grpc_server *server, int64_t timeout_ms)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += timeout_ms / 1000;
     until.tv_nsec += timeout_ms % 1000 * 1000000;
     if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
     pthread_mutex_lock(&server->mutex);
-    while (!server->was_stopped && pthread_cond_timedwait(&server->drained, &server->mutex, &until) != ETIMEDOUT) {
+    while (!server->was_stopped && pthread_cond_clockwait(&server->drained, &server->mutex, CLOCK_MONOTONIC, &until) != ETIMEDOUT) {
     }
     const bool stopped = server->was_stopped;
     pthread_mutex_unlock(&server->mutex);

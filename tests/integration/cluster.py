@@ -7,117 +7,16 @@
 Alone: `python tests/integration/cluster.py [N]` starts N servers and prints where they are until Ctrl-C.
 """
 import json
-import selectors
 import signal
-import socket
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
 import harness
+from proxies import Proxy
 
 SETTINGS = {"broker.session.timeout.ms": 2000, "broker.heartbeat.interval.ms": 300, "coordinator.election.timeout.ms": 500}
-
-
-class Proxy:
-    """Listens on one port and passes on to another. cut(): nothing passes and new connections are refused; hold(): connections stay and nothing passes, in one or both directions."""
-
-    def __init__(self, to_port):
-        self.to_port = to_port
-        self.listener = socket.socket()
-        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.listener.bind(("127.0.0.1", 0))
-        self.listener.listen(64)
-        self.port = self.listener.getsockname()[1]
-        self.mutex = threading.Lock()
-        self.pairs = []
-        self.is_cut = False
-        self.held = {"to": False, "from": False}
-        self.ended = False
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
-
-    def cut(self):
-        with self.mutex:
-            self.is_cut = True
-            for pair in self.pairs:
-                for one in pair:
-                    one.close()
-            self.pairs = []
-
-    def hold(self, to=True, back=True):
-        with self.mutex:
-            self.held = {"to": to, "from": back}
-
-    def heal(self):
-        with self.mutex:
-            self.is_cut = False
-            self.held = {"to": False, "from": False}
-
-    def close(self):
-        self.ended = True
-        self.thread.join(10)
-        self.cut()
-        self.listener.close()
-
-    def _accept(self):
-        self.listener.settimeout(0)
-        try:
-            client, _ = self.listener.accept()
-        except OSError:
-            return
-        if self.is_cut:
-            client.close()
-            return
-        server = socket.socket()
-        server.settimeout(2)
-        try:
-            server.connect(("127.0.0.1", self.to_port))
-        except OSError:
-            client.close()
-            server.close()
-            return
-        client.settimeout(5)
-        server.settimeout(5)
-        with self.mutex:
-            self.pairs.append((client, server))
-
-    def _pass(self, pair, source, target):
-        try:
-            data = source.recv(65536)
-            if data:
-                target.sendall(data)
-                return
-        except OSError:
-            pass
-        for one in pair:
-            one.close()
-        if pair in self.pairs:
-            self.pairs.remove(pair)
-
-    def _run(self):
-        while not self.ended:
-            with selectors.DefaultSelector() as selector:
-                selector.register(self.listener, selectors.EVENT_READ)
-                with self.mutex:
-                    for pair in self.pairs:
-                        client, server = pair
-                        if client.fileno() < 0 or server.fileno() < 0:
-                            continue
-                        if not self.held["to"]:
-                            selector.register(client, selectors.EVENT_READ, (pair, client, server))
-                        if not self.held["from"]:
-                            selector.register(server, selectors.EVENT_READ, (pair, server, client))
-                ready = selector.select(0.02)
-            for key, _ in ready:
-                if key.data is None:
-                    self._accept()
-                    continue
-                with self.mutex:
-                    if key.data[1].fileno() >= 0 and key.data[2].fileno() >= 0:
-                        self._pass(*key.data)
 
 
 class Node(harness.Broker):

@@ -1,0 +1,162 @@
+"""What operators do to a cluster that works: restarts one after the other, growth from one to three to five brokers. Producers and readers go on, and clients are told nothing but what they try again after."""
+import threading
+import time
+
+import batch
+import harness
+import pytest
+import wire
+from admin import NAMES
+from cluster_load import Reader, Writer, check, create, parts_of, read_all, whole
+from cluster_test import add_voter, topics_of, voters
+from confluent_kafka import Consumer, TopicPartition
+from replication_test import started
+
+
+def retriable():
+    rows = [row.split("\t") for row in (wire.SCHEMA.parent / "errors.txt").read_text().splitlines() if not row.startswith("#")]
+    return {row[1] for row in rows if row[2] == "yes"}
+
+
+class Plain(threading.Thread):
+    """A client without a library: finds the leader, writes with acks=all, and notes each error code that it is told."""
+
+    def __init__(self, cluster, topic):
+        super().__init__(daemon=True)
+        self.cluster, self.topic, self.codes, self.acknowledged, self.ended, self.failure = cluster, topic, {}, 0, False, None
+        self.start()
+
+    def run(self):
+        turn = 0
+        while not self.ended:
+            turn += 1
+            try:
+                node = self.cluster.living()[turn % len(self.cluster.living())]
+                row = parts_of(node, self.topic).get((self.topic, 0))
+                if row is None or row["leaderId"] < 0:
+                    time.sleep(0.02)  # poll
+                    continue
+                with self.cluster.nodes[row["leaderId"]].connect(timeout_s=10) as c:
+                    self.write(c)
+            except (OSError, EOFError, ZeroDivisionError, IndexError):
+                time.sleep(0.02)  # poll: a closed connection is no error of the protocol
+            except Exception as e:  # told by stop()
+                self.failure = e
+                return
+
+    def write(self, c):
+        while not self.ended:
+            answer = c.ask("Produce", 9, {"acks": -1, "timeoutMs": 5000, "topicData": [{"name": self.topic, "partitionData": [{"index": 0, "records": batch.build([b"plain:0:"])}]}]})
+            code = answer["responses"][0]["partitionResponses"][0]["errorCode"]
+            if code != 0:
+                self.codes[NAMES[code]] = self.codes.get(NAMES[code], 0) + 1
+                return
+            self.acknowledged += 1
+            time.sleep(0.01)  # poll: the pace
+
+    def stop(self):
+        self.ended = True
+        self.join(30)
+        assert self.failure is None, self.failure
+        return self
+
+
+@pytest.mark.timeout(180)
+def test_a_rolling_restart_costs_no_record_and_no_error(make):
+    cluster = started(make())
+    for topic in ("all", "one"):
+        create(cluster.nodes[1], topic, 6, min_insync_replicas=2)
+    create(cluster.nodes[1], "plain", 1, min_insync_replicas=2)
+    topics = ("all", "one", "plain")
+    whole(cluster, topics)
+    at = cluster.bootstrap()
+    writers = [Writer(at, "all", "all"), Writer(at, "one", "one", acks="1")]
+    readers = [Reader(at, topic, 6) for topic in ("all", "one")]
+    plain = Plain(cluster, "plain")
+    group = Consumer({"bootstrap.servers": at, "group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0})
+    group.subscribe(["all"])
+    for i in cluster.nodes:
+        before = [w.count() for w in writers]
+        harness.until(lambda: all(w.count() > b + 300 for w, b in zip(writers, before)) and group.poll(0.01) is not None, 40, "load between restarts")
+        cluster.nodes[i].stop()
+        assert f"handed_over node={i} complete=yes" in cluster.nodes[i].log()
+        cluster.start_one(i)
+        whole(cluster, topics)
+    harness.until(lambda: group.commit(asynchronous=False), 30, "a commit")
+    group.close()
+    for writer in writers:
+        writer.stop()
+    plain.stop()
+    assert plain.acknowledged > 100 and set(plain.codes) <= retriable(), plain.codes
+    for writer, reader in zip(writers, readers):
+        assert writer.failed == [], writer.failed[:5]
+        rows = read_all(at, writer.topic, 6)
+        harness.until(lambda: reader.wrong or reader.count() >= sum(map(len, rows.values())), 30, "the reader")
+        assert check(rows, [writer], [reader.stop()]) == [], "acks=1 lost records to a restart"
+    cluster.stop()
+
+
+def move(cluster, through, plan):
+    """{topic: {partition: replicas}}: moved, and all in sync."""
+    body = {"timeoutMs": 10000, "topics": [{"name": t, "partitions": [{"partitionIndex": p, "replicas": r} for p, r in rows.items()]} for t, rows in plan.items()]}
+    with cluster.nodes[through].connect(timeout_s=40) as c:
+        answer = c.ask("AlterPartitionReassignments", 0, body)
+    assert answer["errorCode"] == 0 and all(p["errorCode"] == 0 for t in answer["responses"] for p in t["partitions"]), answer
+
+    def there():
+        rows = parts_of(cluster.nodes[through], *plan)
+        return all(rows.get((t, p), {}).get("replicaNodes") == r and set(rows[t, p]["isrNodes"]) == set(r) for t, parts in plan.items() for p, r in parts.items())
+    harness.until(there, 90, lambda: f"moved: {parts_of(cluster.nodes[through], *plan)}", 0.1)
+
+
+def spread(cluster, through, ids, topics):
+    """Three replicas of each partition over these brokers, leaders in turn."""
+    rows = parts_of(cluster.nodes[through], *topics)
+    plan = {}
+    for number, (topic, index) in enumerate(sorted(rows)):
+        plan.setdefault(topic, {})[index] = [ids[(number + k) % len(ids)] for k in range(3)]
+    move(cluster, through, plan)
+
+
+@pytest.mark.timeout(240)
+def test_one_broker_grows_to_three_and_to_five_under_load(make):
+    cluster = make(5)
+    cluster.configure(cluster.nodes[1], **{"coordinator.voters": ""})          # it began alone
+    for i in (2, 3, 4, 5):
+        cluster.configure(cluster.nodes[i], **{"coordinator.voters": "", "coordinator.join": f"1@{cluster.place(1)}"})
+    cluster.start_one(1)
+    create(cluster.nodes[1], "t", 4, replication=1)
+    writer, reader = Writer(cluster.bootstrap(), "t", "w"), Reader(cluster.bootstrap(), "t", 4)
+    group = Consumer({"bootstrap.servers": cluster.bootstrap(), "group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0})
+    group.subscribe(["t"])
+    harness.until(lambda: writer.count() > 200 and group.poll(0.01) is not None, 30, "load")
+    committed = {row.partition: row.offset for row in group.commit(asynchronous=False)}
+    for new in ((2, 3), (4, 5)):
+        for i in new:
+            cluster.start_one(i)
+        for i in new:
+            answer = add_voter(cluster.nodes[i], i)
+            assert answer["errorCode"] == 0, f"{i}: {answer}\n{cluster.nodes[i].log_tail(20)}"
+        cluster.wait_state(new[-1], "running", of=[1])
+        ids = [node.id for node in cluster.living()]
+        assert voters(cluster.nodes[1]) == set(ids)
+        spread(cluster, new[0], ids, [t for t in topics_of(cluster.nodes[1]) if t != "__ottla_events"])
+        before = writer.count()
+        harness.until(lambda: writer.count() > before + 200, 40, lambda: f"load on {ids}: {writer.failed[:3]}")
+    assert {i for p in parts_of(cluster.nodes[5], "t").values() for i in p["replicaNodes"]} == {1, 2, 3, 4, 5}
+    group.close()
+    for victim in (1, 2):                          # the first one is not missed, nor one more: five vote
+        cluster.kill(victim)
+        cluster.controller(of=[3, 4, 5], not_in=range(1, victim + 1))
+        harness.until(lambda: all(p["leaderId"] in (3, 4, 5) for p in parts_of(cluster.nodes[4], "t").values()) if victim == 2 else True, 40, "leaders among the living")
+        before = writer.count()
+        harness.until(lambda: writer.count() > before + 200, 60, lambda: f"load without {victim}: {writer.count() - before}, {writer.failed[:3]}")
+    again = Consumer({"bootstrap.servers": cluster.bootstrap(), "group.id": "g"})
+    rows = again.committed([TopicPartition("t", p) for p in committed], timeout=30)
+    assert {row.partition: row.offset for row in rows} == committed
+    again.close()
+    writer.stop()
+    assert writer.failed == []
+    rows = read_all(cluster.bootstrap(), "t", 4)
+    harness.until(lambda: reader.wrong or reader.count() >= sum(map(len, rows.values())), 30, "the reader")
+    check(rows, [writer], [reader.stop()])
