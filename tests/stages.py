@@ -146,7 +146,8 @@ STAGES = [
     Stage("sim-rest", "test", 120, ["ctest", "--test-dir", "build/release", "-L", "sim", "-j", str(JOBS),
                                     "--output-on-failure"], count_ctest, need_program("ottla_sim", "release"), ("build-release",)),
     pytest("clients", "release", [INTEGRATION, "-m", "not long and not kill", "-n", "3"], limit_s=420),    # they mostly wait: three at a time
-    pytest("kills", "release", [INTEGRATION, "-m", "kill and not long"], limit_s=180, OTTLA_KILL_ROUNDS="20"),
+    pytest("kills", "release", [INTEGRATION, "-m", "kill and not long and not cluster"], limit_s=180, OTTLA_KILL_ROUNDS="20"),
+    pytest("kills-cluster", "release", [INTEGRATION, "-m", "cluster and not long"], limit_s=120, OTTLA_CLUSTER_ROUNDS="12"),
     build("asan", limit_s=240),
     unit("asan", limit_s=180),
     sim("sim-asan", "asan", 200, limit_s=90, seed=100000),
@@ -160,7 +161,8 @@ STAGES = [
     sim("sim-long", "release", 50000, when="all", limit_s=3600, seed=1000000),
     sim("sim-asan-long", "asan", 5000, when="all", limit_s=3600, seed=2000000),
     pytest("clients-long", "release", [INTEGRATION, "-m", "long and not kill"], when="all", limit_s=3600),
-    pytest("kills-long", "release", [INTEGRATION, "-m", "kill"], when="all", limit_s=3600, OTTLA_KILL_ROUNDS="200"),
+    pytest("kills-long", "release", [INTEGRATION, "-m", "kill and not cluster"], when="all", limit_s=3600, OTTLA_KILL_ROUNDS="200"),
+    pytest("kills-cluster-long", "release", [INTEGRATION, "-m", "cluster"], when="all", limit_s=3600, OTTLA_CLUSTER_ROUNDS="100", OTTLA_CLUSTER_SEED="1000"),
     pytest("clients-asan", "asan", [INTEGRATION, "-m", "not long and not kill"], when="all", limit_s=1800),
     fuzz("all", 1200, 7200),
 ]

@@ -18,20 +18,20 @@ SETTINGS = dict(ottla_disk_free_warn_bytes=str(32 * MB), ottla_disk_free_refuse_
 pytestmark = pytest.mark.kill
 
 
-def mount(directory):
+def mount(directory, size=SIZE):
     """Mount a small file system: ext4 on a loop device, else tmpfs; skips when neither is permitted."""
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")
     directory.mkdir(parents=True)
     image = directory.with_suffix(".img")
     with open(image, "wb") as f:
-        f.truncate(SIZE)
+        f.truncate(size)
     quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     if shutil.which("mkfs.ext4") and subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", image], **quiet).returncode == 0 and \
             subprocess.run(["mount", "-o", "loop", image, directory], **quiet).returncode == 0:
         return
     image.unlink()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", directory], **quiet).returncode:
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", directory], **quiet).returncode:
         pytest.skip("mount is not permitted here")
 
 
