@@ -11,7 +11,7 @@ import pytest
 
 import batch
 from admin import Admin, error
-from kill_test import no_complaints
+from kill_test import no_complaints, recovery_leaves_no_complaints
 
 ROUNDS = int(os.environ.get("OTTLA_KILL_ROUNDS", "5"))
 SEED = int(os.environ.get("OTTLA_KILL_SEED", "1"))
@@ -89,11 +89,11 @@ def check(admin, topic, names):
 
 
 @pytest.mark.parametrize("mode", ["pwritev", "mmap"])
-def test_a_storm_of_topics_and_kills_loses_nothing_acknowledged(own_broker, name, mode):
+def test_a_storm_of_topics_and_kills_loses_nothing_acknowledged(own_broker, tmp_path, name, mode):
     moments = random.Random(SEED)
     broker = own_broker(log_append_io=mode, **SETTINGS)
     workers = [Worker(broker, name[-40:], n) for n in range(4)]
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
         ending = threading.Event()
         threads = [threading.Thread(target=w.run, args=(ending,)) for w in workers]
         for t in threads:
@@ -110,6 +110,8 @@ def test_a_storm_of_topics_and_kills_loses_nothing_acknowledged(own_broker, name
             broker.start(wait=False)
             time.sleep(moments.random() * 0.15)  # poll: any moment of the start
             broker.kill()
+        if number == ROUNDS - 1 or number % 10 == 5:
+            recovery_leaves_no_complaints(broker, tmp_path / "copy")
         broker.start()
         with broker.connect(timeout_s=30) as c:
             names = {t["name"] for t in Admin(c).metadata(everything=True)["topics"]}
