@@ -41,6 +41,15 @@ bool broker_config_protocol_of(const char *map, const char *listener, char out[s
     return false;
 }
 
+bool broker_config_listener_is_controllers(const char *names, const char *listener)
+{
+    const char *item;
+    size_t bytes;
+    while (names != NULL && next_item(&names, &item, &bytes))
+        if (bytes > 0 && bytes == strlen(listener) && strncasecmp(item, listener, bytes) == 0) return true;
+    return false;
+}
+
 static bool map_valid(const char *map, char *why, size_t why_bytes)
 {
     static const char *const protocols[] = { "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL" };

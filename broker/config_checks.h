@@ -6,6 +6,8 @@
 
 /* The protocol of a listener by listener.security.protocol.map ("NAME:PROTOCOL,…", names in any case), zero-terminated into out. False: the map does not have it. */
 bool broker_config_protocol_of(const char *map, const char *listener, char out[static 16]);
+/* Is it one of controller.listener.names (a list; NULL: none), in any case? Kafka's controllers speak there. */
+bool broker_config_listener_is_controllers(const char *names, const char *listener);
 /* Is this path among those of a comma separated list (or is the list "*")? */
 bool broker_config_list_has(const char *list, const char *word);
 

@@ -11,6 +11,7 @@
     X(cordoned_log_dirs, "cordoned.log.dirs", LIST, "", 0, 0, NULL, PER_BROKER, NULL, "directories of log.dirs that get no new partitions; * = all") \
     X(listeners, "listeners", LIST, "PLAINTEXT://127.0.0.1:9092", 0, 0, NULL, RESTART, NULL, "where Kafka clients connect") \
     X(listener_security_protocol_map, "listener.security.protocol.map", LIST, "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", 0, 0, NULL, RESTART, NULL, "protocol of each listener by its name; PLAINTEXT is served in this version") \
+    X(controller_listener_names, "controller.listener.names", LIST, NULL, 0, 0, NULL, RESTART, NULL, "names in listeners that are left out: Kafka's controllers speak there, ours on peer.listeners") \
     X(advertised_listeners, "advertised.listeners", LIST, NULL, 0, 0, NULL, RESTART, NULL, "what clients are told; default: the address that they reached") \
     X(rest_listeners, "rest.listeners", LIST, "http://127.0.0.1:9095,unix:/run/ottla/admin.sock", 0, 0, NULL, RESTART, NULL, "where the REST control plane listens: http://host:port, unix:/path; the socket of the default is left out where there is no /run/ottla") \
     X(grpc_listeners, "grpc.listeners", LIST, "127.0.0.1:9094", 0, 0, NULL, RESTART, NULL, "where the gRPC data plane listens") \

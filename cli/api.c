@@ -335,17 +335,29 @@ static bool first_listener(const json_t *brokers, const char *api_host, char *ou
     return false;
 }
 
+json_t *cli_api_peek(const struct cli_http_address *address, const char *target)
+{
+    struct cli_http_reply reply;
+    char why[CLI_WHY_BYTES] = "";
+    bool sent;
+    if (cli_interrupt_install() != OT_OK) return NULL;
+    if (cli_http_ask(address, "GET", target, NULL, cli_deadline_us(BOOTSTRAP_MS), &reply, &sent, why) != OT_OK) return NULL;
+    json_t *body = reply.status == 200 && reply.body != NULL ? json_loadb(reply.body, reply.body_bytes, 0, NULL) : NULL;
+    cli_http_reply_free(&reply);
+    return body;
+}
+
+bool cli_api_bootstrap_at(const struct cli_http_address *address, char *out, size_t out_bytes)
+{
+    json_t *body = cli_api_peek(address, "/v1/brokers?limit=10");
+    const bool found = body != NULL && first_listener(body, address->port == 0 ? "127.0.0.1" : address->host, out, out_bytes);
+    json_decref(body);
+    return found;
+}
+
 bool cli_api_bootstrap(char *out, size_t out_bytes)
 {
     struct cli_http_address address;
-    struct cli_http_reply reply;
     char why[CLI_WHY_BYTES] = "";
-    bool sent, found = false;
-    if (cli_http_address(usual_url(), &address, why) != OT_OK || cli_interrupt_install() != OT_OK) return false;
-    if (cli_http_ask(&address, "GET", "/v1/brokers?limit=10", NULL, cli_deadline_us(BOOTSTRAP_MS), &reply, &sent, why) != OT_OK) return false;
-    json_t *body = reply.status == 200 && reply.body != NULL ? json_loadb(reply.body, reply.body_bytes, 0, NULL) : NULL;
-    if (body != NULL) found = first_listener(body, address.port == 0 ? "127.0.0.1" : address.host, out, out_bytes);
-    json_decref(body);
-    cli_http_reply_free(&reply);
-    return found;
+    return cli_http_address(usual_url(), &address, why) == OT_OK && cli_api_bootstrap_at(&address, out, out_bytes);
 }

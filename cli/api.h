@@ -32,8 +32,13 @@ int cli_api_list(struct cli_api *api, const char *target, const char *hint, json
 /* The same, and an empty list when the thing is not there (404); only from one page does it know the ETag. */
 int cli_api_list_or_none(struct cli_api *api, const char *target, json_t **items_out, char **text_out);
 
+/* A GET for those who go on without its answer: NULL, and no word, when it does not come at once, or is not JSON of status 200. */
+json_t *cli_api_peek(const struct cli_http_address *address, const char *target);
+
 /* Where Kafka clients connect, as the API at its usual place says ($OTTLA_API, the admin socket, loopback). False: it does not answer at once. */
 bool cli_api_bootstrap(char *out, size_t out_bytes);
+/* As the API at this place says. */
+bool cli_api_bootstrap_at(const struct cli_http_address *address, char *out, size_t out_bytes);
 
 /* The user is asked: word, or y. True: go on. Without a terminal and without --yes: false after a message. */
 bool cli_confirm(const struct cli_args *args, const char *question, const char *word);

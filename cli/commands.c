@@ -89,7 +89,7 @@ const struct cli_command cli_commands[] = {
         "  ottla config import /etc/kafka/server.properties\n  ottla config import server.properties -o json", cli_config_import_flags, cli_config_import_run, cli_output_flags },
     { "produce", NULL, "<topic> [file]...", "records from files, pipes and the terminal into a topic",
         "  echo hello | ottla produce orders\n  ottla produce orders -k id-1 <<< '{\"id\":1}'\n  ottla produce orders --format '%k\\t%v\\n' -z zstd < orders.tsv\n"
-        "  ottla consume orders --from earliest --until end -o ndjson | ottla produce copy --format ndjson",
+        "  ottla topic create copy --partitions 3\n  ottla consume orders --from earliest --until end -o ndjson | ottla produce copy --format ndjson",
         cli_produce_flags, cli_produce_run, cli_kafka_flags },
     { "consume", NULL, "<topic>...", "records of topics to the terminal, to files and pipes",
         "  ottla consume orders\n  ottla consume orders --from -10 --until end -o ndjson | jq .value\n"

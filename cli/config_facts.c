@@ -2,12 +2,15 @@
 #include "base/properties.h"
 #include "base/util.h"
 #include "broker/config.h"
+#include "broker/config_checks.h"
 #include "cli/config.h"
+#include "cli/server_config.h"
 #include "cli/shared.h"
 #include "cli/topic.h"
 #include "cli/topic_table.h"
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define FILE_BYTES_MAX (1u << 20)
 
@@ -248,7 +251,41 @@ struct import {
     json_t *rows;
     bool all;
     uint32_t applies, ignored, stops;
+    char controllers[512], protocols[1024]; /* what the file says that decides about its listeners */
 };
+
+static enum ot_err note_names(void *arg, int line, const char *key, const char *value)
+{
+    struct import *import = arg;
+    (void)line;
+    if (strcmp(key, "controller.listener.names") == 0) snprintf(import->controllers, sizeof(import->controllers), "%s", value);
+    if (strcmp(key, "listener.security.protocol.map") == 0) snprintf(import->protocols, sizeof(import->protocols), "%s", value);
+    return OT_OK;
+}
+
+/* Each address is right by itself; whether it is served is another matter. NULL: it is, all in all, and why has words if something is left out. */
+static const char *judge_listeners(const struct import *import, const char *value, char *why, size_t why_bytes)
+{
+    struct ot_net_address addresses[CLI_LISTENERS_MAX];
+    const int count = cli_addresses_parse(value, addresses, CLI_LISTENERS_MAX, why, why_bytes);
+    int served = 0;
+    for (int i = 0; i < count; i++) {
+        char protocol[16] = "none";
+        const char *name = addresses[i].scheme[0] == 0 ? "PLAINTEXT" : addresses[i].scheme;
+        if (broker_config_listener_is_controllers(import->controllers, name)) {
+            snprintf(why, why_bytes, "without %.31s: Kafka's controllers speak there, ours on peer.listeners", name);
+            continue;
+        }
+        (void)broker_config_protocol_of(import->protocols, name, protocol);
+        served++;
+        if (strcasecmp(protocol, "PLAINTEXT") == 0) continue;
+        snprintf(why, why_bytes, "%.31s: its protocol is %s, and only PLAINTEXT is served yet", name, protocol);
+        return "refused";
+    }
+    if (count >= 0 && served > 0) return NULL;
+    if (count >= 0) snprintf(why, why_bytes, "no listener is left for clients");
+    return "refused";
+}
 
 /* Whether one value is taken, by a configuration of its own, since a bad one stops the reading of a file. */
 static const char *judge(const char *key, const char *value, char *why, size_t why_bytes, bool *stops)
@@ -279,11 +316,16 @@ static enum ot_err import_pair(void *arg, int line, const char *key, const char 
     struct import *import = arg;
     char why[512];
     bool stops;
-    const char *verdict = judge(key, value, why, sizeof(why), &stops);
+    const char *verdict = judge(key, value, why, sizeof(why), &stops), *refused = NULL;
+    if (!stops && strcmp(key, "listeners") == 0 && strncmp(value, "${", 2) != 0) refused = judge_listeners(import, value, why, sizeof(why));
+    if (refused != NULL) {
+        verdict = refused;
+        stops = true;
+    }
     import->stops += stops;
     import->ignored += strcmp(verdict, "ignored") == 0;
     import->applies += strcmp(verdict, "applies") == 0;
-    if (!import->all && strcmp(verdict, "applies") == 0) return OT_OK;
+    if (!import->all && strcmp(verdict, "applies") == 0 && (why[0] == 0 || supplies(key) != NULL)) return OT_OK;
     const struct broker_config_row *row = broker_row(key);
     json_array_append_new(import->rows, json_pack("{s:i,s:s,s:s,s:s,s:s}", "line", line, "key", key, "value", row != NULL && row->sensitive ? "(hidden)" : value, "verdict", verdict, "note", why));
     return OT_OK;
@@ -301,7 +343,9 @@ int cli_config_import_run(const struct cli_args *args)
     int line = 0;
     enum ot_err err = import.rows == NULL ? OT_ERR_NO_MEMORY : broker_config_read_text(path, FILE_BYTES_MAX, &text, &bytes, said, sizeof(said));
     if (err == OT_OK) {
-        err = ot_properties_parse(text, bytes, import_pair, &import, &line);
+        snprintf(import.protocols, sizeof(import.protocols), "%s", broker_row("listener.security.protocol.map")->fallback);
+        err = ot_properties_parse(text, bytes, note_names, &import, &line);
+        if (err == OT_OK) err = ot_properties_parse(text, bytes, import_pair, &import, &line);
         free(text);
         if (err != OT_OK) {
             json_decref(import.rows);

@@ -10,7 +10,7 @@ const struct cli_flag cli_doctor_flags[] = {
     {"local", 0, NULL, false, "this machine and the configuration only, no server"},
     {"problems", 0, NULL, false, "only what is not as it should be"},
     {"config", 0, "FILE", false, "server.properties of the server"},
-    {"data", 0, "DIR", false, "short for --set log.dirs=DIR; default ./ottla-data"},
+    {"data", 0, "DIR", false, "short for --set log.dirs=DIR; default: where the server that answers has them, else ./ottla-data"},
     {"set", 0, "KEY=VALUE", true, "one configuration value of the server"},
     {0},
 };
@@ -61,9 +61,18 @@ static int print_all(struct cli_doctor *doctor)
     return code;
 }
 
+static bool names_config(const struct cli_args *args)
+{
+    return cli_flag_given(args, "data") || cli_flag_given(args, "set") || cli_server_config_file(args) != NULL || getenv("OTTLA_LOG_DIRS") != NULL;
+}
+
 static void load_config(struct cli_doctor *doctor)
 {
     if (broker_config_store_new(&doctor->store) != OT_OK) return;
+    if (!cli_flag_given(doctor->args, "local") && !names_config(doctor->args) && cli_doctor_take_config(doctor)) {
+        doctor->config = broker_config_current(doctor->store);
+        return;
+    }
     const int code = cli_server_config(doctor->args, doctor->store);       /* tells what is wrong on stderr */
     if (code >= 0) cli_doctor_tell(doctor, CLI_FINDING_PROBLEM, "configuration", "ottla server --check, or ottla config import FILE, says it key by key", "it cannot be read: a server would not start with it");
     else doctor->config = broker_config_current(doctor->store);

@@ -25,5 +25,7 @@ void cli_doctor_tell(struct cli_doctor *doctor, enum cli_finding kind, const cha
 void cli_doctor_machine(struct cli_doctor *doctor);
 void cli_doctor_config(struct cli_doctor *doctor);
 void cli_doctor_server(struct cli_doctor *doctor);
+/* When nobody said which configuration is meant: that of the server on this machine that answers. False: there is none. */
+bool cli_doctor_take_config(struct cli_doctor *doctor);
 
 #endif

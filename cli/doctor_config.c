@@ -1,5 +1,6 @@
 /* The configuration: what does not go together, whether its directories can be written and have room, whether its ports are free. */
 #include "base/net/address.h"
+#include "broker/config_checks.h"
 #include "cli/doctor.h"
 #include "cli/port.h"
 #include "cli/rest_door.h"
@@ -15,8 +16,6 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-
-
 
 /* ---- keys that do not go together */
 
@@ -46,15 +45,13 @@ static void traps(struct cli_doctor *doctor)
     if (found == doctor->problems + doctor->warnings) cli_doctor_tell(doctor, CLI_FINDING_OK, "configuration", NULL, "its keys go together");
 }
 
-static bool is_loopback(const char *host) { return strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0; }
-
 static void exposure(struct cli_doctor *doctor)
 {
     struct ot_net_address list[CLI_LISTENERS_MAX];
     char why[300];
     const int count = cli_addresses_parse(doctor->config->listeners, list, CLI_LISTENERS_MAX, why, sizeof(why));
     for (int i = 0; i < count; i++)
-        if (!is_loopback(list[i].host))
+        if (!ot_net_is_loopback(list[i].host) && !broker_config_listener_is_controllers(doctor->config->controller_listener_names, list[i].scheme))
             cli_doctor_tell(doctor, CLI_FINDING_WARNING, "exposure", "listen on loopback, or let a firewall decide who reaches it", "listeners names %s port %u without authentication: whoever reaches it may do everything",
                 list[i].host[0] == 0 ? "every address" : list[i].host, list[i].port);
     const int told = cli_addresses_parse(doctor->config->advertised_listeners, list, CLI_LISTENERS_MAX, why, sizeof(why));
@@ -180,8 +177,10 @@ static void ports(struct cli_doctor *doctor)
         char why[300];
         const int count = cli_rest_addresses(lists[i].list, addresses, CLI_LISTENERS_MAX, why, sizeof(why));
         if (count < 0) cli_doctor_tell(doctor, CLI_FINDING_PROBLEM, "configuration", "PLAINTEXT://host:port, http://host:port, host:port", "%s: %s", lists[i].key, why);
-        for (int k = 0; k < count; k++)
-            if (strcmp(addresses[k].scheme, "unix") != 0) port(doctor, lists[i].key, &addresses[k]);
+        for (int k = 0; k < count; k++) {
+            const bool left_out = i == 0 && broker_config_listener_is_controllers(doctor->config->controller_listener_names, addresses[k].scheme);
+            if (strcmp(addresses[k].scheme, "unix") != 0 && !left_out) port(doctor, lists[i].key, &addresses[k]);
+        }
     }
 }
 

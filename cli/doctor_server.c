@@ -1,7 +1,10 @@
 /* The server that runs: is it reached, what do its health checks say, do its clock and ours agree, do clients reach what they are told. */
+#include "base/net/address.h"
 #include "base/util.h"
 #include "cli/doctor.h"
 #include "cli/kafka_client.h"
+#include "cli/port.h"
+#include "cli/server_config.h"
 #include "cli/shared.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -82,11 +85,11 @@ static void skew(struct cli_doctor *doctor, struct cli_api *api)
     json_decref(body);
 }
 
-static void kafka(struct cli_doctor *doctor)
+static void kafka(struct cli_doctor *doctor, const struct cli_api *api)
 {
     char bootstrap[300];
     struct cli_kafka *client = NULL;
-    if (!cli_api_bootstrap(bootstrap, sizeof(bootstrap))) return;
+    if (!cli_api_bootstrap_at(&api->address, bootstrap, sizeof(bootstrap))) return;
     const enum ot_err err = cli_kafka_open(bootstrap, KAFKA_MS, &client);
     if (err == OT_OK) cli_doctor_tell(doctor, CLI_FINDING_OK, "kafka", NULL, "%s answers", bootstrap);
     else cli_doctor_tell(doctor, CLI_FINDING_PROBLEM, "kafka", "is advertised.listeners what clients reach from here? Does a firewall stand between?", "clients are told %s, and that does not answer from here: %s",
@@ -110,5 +113,60 @@ void cli_doctor_server(struct cli_doctor *doctor)
     json_decref(body);
     health(doctor, &api);
     skew(doctor, &api);
-    kafka(doctor);
+    kafka(doctor, &api);
+}
+
+/* ---- the configuration that it runs with */
+
+/* Paths of the server, as seen from here: it may have been started elsewhere. False: that is not known. */
+static bool resolve_dirs(const char *dirs, uint16_t port, char *out, size_t out_bytes)
+{
+    char storage[4096], cwd[2048];
+    const char *paths[CLI_DIRS_MAX];
+    size_t used = 0;
+    const uint32_t count = cli_dirs_split(dirs, storage, sizeof(storage), paths, CLI_DIRS_MAX);
+    const bool known = cli_port_holder_cwd(port, cwd, sizeof(cwd));
+    for (uint32_t i = 0; i < count; i++) {
+        const bool whole = paths[i][0] == '/';
+        if (!whole && !known) return false;
+        const int more = snprintf(out + used, out_bytes - used, "%s%s%s%s", i > 0 ? "," : "", whole ? "" : cwd, whole ? "" : "/", paths[i] + (strncmp(paths[i], "./", 2) == 0 ? 2 : 0));
+        if (more < 0 || (size_t)more >= out_bytes - used) return false;
+        used += (size_t)more;
+    }
+    return count > 0;
+}
+
+static void take_entries(struct cli_doctor *doctor, const json_t *config, uint16_t port)
+{
+    size_t i;
+    const json_t *entry;
+    char dirs[8192], why[512];
+    json_array_foreach(json_object_get(config, "entries"), i, entry)
+    {
+        const char *key = cli_json_text(entry, "name", ""), *value = cli_json_text(entry, "value", NULL);
+        if (value == NULL || strcmp(cli_json_text(entry, "source", "built_in"), "built_in") == 0) continue;
+        if (strcmp(key, "log.dirs") == 0) {
+            if (!resolve_dirs(value, port, dirs, sizeof(dirs))) {
+                cli_doctor_tell(doctor, CLI_FINDING_NOTE, "disk", "say where they are: --data DIR", "the server keeps its records in %s, seen from where it was started, and that is not known here", value);
+                continue;
+            }
+            value = dirs;
+        }
+        ot_ignore(broker_config_set(doctor->store, BROKER_SOURCE_FLAG, "the server", key, value, why, sizeof(why)), "a key of another version: the server knows what it means");
+    }
+}
+
+bool cli_doctor_take_config(struct cli_doctor *doctor)
+{
+    struct cli_api api;
+    char target[64];
+    if (cli_api_open(doctor->args, &api) >= 0 || (api.address.port != 0 && !ot_net_is_loopback(api.address.host))) return false;
+    json_t *metrics = cli_api_peek(&api.address, "/v1/metrics");
+    snprintf(target, sizeof(target), "/v1/brokers/%" PRId64 "/config", cli_json_number(metrics, "broker", -1));
+    json_t *config = metrics == NULL ? NULL : cli_api_peek(&api.address, target);
+    if (config != NULL) take_entries(doctor, config, api.address.port);
+    const bool taken = config != NULL && broker_config_current(doctor->store)->log_dirs != NULL;
+    json_decref(config);
+    json_decref(metrics);
+    return taken;
 }

@@ -21,7 +21,7 @@ int cli_grpc_read(struct cli_grpc_door *door, const struct broker_config *config
         if (address->scheme[0] != '\0' && strcmp(address->scheme, "http") != 0 && strcmp(address->scheme, "grpc") != 0)
             return cli_fail(CLI_USAGE, "ottla server --set grpc.listeners=127.0.0.1:9094", "grpc.listeners: %s is not served yet, and nothing less is served in its place", address->scheme);
         door->listeners[i] = (struct rpc_grpc_listener){ address->host, address->port };
-        if (strcmp(address->host, "127.0.0.1") != 0 && strcmp(address->host, "localhost") != 0 && strcmp(address->host, "::1") != 0)
+        if (!ot_net_is_loopback(address->host))
             ot_log(OT_LOG_WARN, "net", "exposed", "listener=grpc host=%s port=%d authentication=none", address->host, address->port);
     }
     door->listener_count = (uint32_t)count;

@@ -90,7 +90,7 @@ static bool needs_secret(const struct cli_peer_door *door)
     char name[OT_NET_NAME_BYTES], host[46];
     for (uint32_t i = 0; i < door->door.fd_count; i++) {
         ot_net_socket_name(door->door.fds[i], true, name, host, NULL);
-        if (strncmp(host, "127.", 4) != 0 && strcmp(host, "::1") != 0) return true;
+        if (!ot_net_is_loopback(host)) return true;
     }
     return false;
 }

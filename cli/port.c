@@ -46,7 +46,7 @@ static bool holds(const char *pid, unsigned long inode)
     return found;
 }
 
-bool cli_port_holder(unsigned long inode, char *out, size_t out_bytes)
+static bool holder_pid(unsigned long inode, char pid[static 24])
 {
     DIR *all = opendir("/proc");
     bool found = false;
@@ -55,16 +55,35 @@ bool cli_port_holder(unsigned long inode, char *out, size_t out_bytes)
         if (!isdigit((unsigned char)entry->d_name[0])) continue;
         seen++;
         if (!holds(entry->d_name, inode)) continue;
-        char path[300], name[64] = "?";
-        snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
-        FILE *file = fopen(path, "re");
-        if (file != NULL && fgets(name, sizeof(name), file) != NULL) name[strcspn(name, "\n")] = 0;
-        if (file != NULL) (void)fclose(file);
-        snprintf(out, out_bytes, "%s (pid %.20s)", name, entry->d_name);
+        snprintf(pid, 24, "%.20s", entry->d_name);
         found = true;
     }
     if (all != NULL) (void)closedir(all);
     return found;
+}
+
+bool cli_port_holder(unsigned long inode, char *out, size_t out_bytes)
+{
+    char pid[24], path[64], name[64] = "?";
+    if (!holder_pid(inode, pid)) return false;
+    snprintf(path, sizeof(path), "/proc/%s/comm", pid);
+    FILE *file = fopen(path, "re");
+    if (file != NULL && fgets(name, sizeof(name), file) != NULL) name[strcspn(name, "\n")] = 0;
+    if (file != NULL) (void)fclose(file);
+    snprintf(out, out_bytes, "%s (pid %s)", name, pid);
+    return true;
+}
+
+bool cli_port_holder_cwd(uint16_t port, char *out, size_t out_bytes)
+{
+    char pid[24], path[64];
+    const unsigned long inode = port == 0 ? 0 : cli_port_inode(port);
+    if (inode == 0 || !holder_pid(inode, pid)) return false;
+    snprintf(path, sizeof(path), "/proc/%s/cwd", pid);
+    const ssize_t bytes = readlink(path, out, out_bytes - 1);
+    if (bytes <= 0 || (size_t)bytes == out_bytes - 1) return false;
+    out[bytes] = 0;
+    return true;
 }
 
 const char *cli_port_taken(uint16_t port, char out[static CLI_PORT_TAKEN_BYTES])

@@ -10,6 +10,8 @@
 unsigned long cli_port_inode(uint16_t port);
 /* "ottla (pid 12)"; false: not ours to see. */
 bool cli_port_holder(unsigned long inode, char *out, size_t out_bytes);
+/* Where the process that holds a port is, for paths that it says: its working directory. False: not ours to see. */
+bool cli_port_holder_cwd(uint16_t port, char *out, size_t out_bytes);
 /* ": ottla (pid 12) has it" behind a message that the port is taken; "" when that is not known. Gives back out. */
 #define CLI_PORT_TAKEN_BYTES 160
 const char *cli_port_taken(uint16_t port, char out[static CLI_PORT_TAKEN_BYTES]);

@@ -10,24 +10,20 @@
 #include "base/threads.h"
 #include "base/util.h"
 #include "broker/broker.h"
-#include "broker/config_checks.h"
 #include "broker/loggers.h"
 #include "cli/dev_cluster.h"
 #include "cli/grpc_door.h"
+#include "cli/kafka_door.h"
 #include "cli/peer_door.h"
-#include "cli/port.h"
 #include "cli/rest_door.h"
 #include "cli/server_config.h"
 #include "cli/version.h"
 #include "base/metrics.h"
-#include "base/net/address.h"
-#include "rpc/kafka/server.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -53,17 +49,13 @@ struct house {
     struct ot_exec_thread *background, *coordinator, *shards[SHARD_THREADS_MAX];
     struct ot_exec *shard_execs[SHARD_THREADS_MAX]; uint32_t shard_count;
     struct broker *broker;
-    struct rpc_kafka_server *kafka;
+    struct cli_kafka_door kafka;
     struct cli_rest_door rest;
     struct cli_grpc_door grpc;
     struct cli_peer_door peer;
-    struct rpc_kafka_listener doors[CLI_LISTENERS_MAX];
     struct ot_metrics *metrics;
     struct broker_slow slow;               /* requests that took long, of every door */
     const char *log_level;                 /* as applied last */
-    struct ot_net_address kafka_addresses[CLI_LISTENERS_MAX], advertised[CLI_LISTENERS_MAX];
-    struct broker_listener listeners[CLI_LISTENERS_MAX + 1];     /* Kafka's, and where gRPC calls are taken */
-    uint32_t listener_count;
     int64_t started_us;
 };
 
@@ -78,44 +70,6 @@ static void set_up_log(struct house *house, const struct broker_config *config)
     ot_log_setup(OT_LOG_INFO, strcmp(config->ottla_log_format, "json") == 0 ? OT_LOG_JSON : OT_LOG_TEXT, STDERR_FILENO);
     house->log_level = broker_loggers_follow(config, NULL);
     broker_config_watch(house->config, config_changed, house);
-}
-
-/* A listener that promises encryption or authentication must not be served without: what its name stands for is in the map. */
-static int check_protocol(const struct broker_config *config, const char *listener)
-{
-    char protocol[16];
-    if (!broker_config_protocol_of(config->listener_security_protocol_map, listener, protocol))
-        return cli_fail(CLI_USAGE, "ottla server --set listener.security.protocol.map=NAME:PLAINTEXT", "No security protocol defined for listener %s in listener.security.protocol.map", listener);
-    if (strcasecmp(protocol, "PLAINTEXT") != 0)
-        return cli_fail(CLI_USAGE, "ottla server --set listeners=PLAINTEXT://127.0.0.1:9092", "listeners: %s is not served yet, and nothing less is served in its place", protocol);
-    return -1;
-}
-
-/* Every listener's advertised name, by the listener's name; without one clients are told the address that they reached. */
-static int read_listeners(struct house *house, const struct broker_config *config)
-{
-    char why[400];
-    int count = cli_addresses_parse(config->listeners, house->kafka_addresses, CLI_LISTENERS_MAX, why, sizeof(why));
-    int advertised = count < 0 ? 0 : cli_addresses_parse(config->advertised_listeners, house->advertised, CLI_LISTENERS_MAX, why, sizeof(why));
-    if (count < 0 || advertised < 0) return cli_fail(CLI_USAGE, NULL, "%s: %s", count < 0 ? "listeners" : "advertised.listeners", why);
-    if (count == 0) return cli_fail(CLI_USAGE, NULL, "listeners is empty: a broker without a Kafka listener serves nobody");
-    for (int i = 0; i < count; i++) {
-        struct ot_net_address *address = &house->kafka_addresses[i];
-        if (address->scheme[0] == 0) snprintf(address->scheme, sizeof(address->scheme), "PLAINTEXT");
-        const int wrong = check_protocol(config, address->scheme);
-        if (wrong >= 0) return wrong;
-        house->listeners[i] = (struct broker_listener){ .name = address->scheme, .host = address->host, .port = address->port, .advertised_port = address->port,
-            .security = "PLAINTEXT" };
-        for (int k = 0; k < advertised; k++) {
-            if (strcmp(house->advertised[k].scheme, address->scheme) != 0) continue;
-            house->listeners[i].advertised_host = house->advertised[k].host;
-            house->listeners[i].advertised_port = house->advertised[k].port;
-        }
-        if (strcmp(address->host, "127.0.0.1") != 0 && strcmp(address->host, "localhost") != 0 && strcmp(address->host, "::1") != 0)
-            ot_log(OT_LOG_WARN, "net", "exposed", "listener=%s host=%s port=%d authentication=none", address->scheme, address->host, address->port);
-    }
-    house->listener_count = (uint32_t)count;
-    return -1;
 }
 
 static void raise_limits(void)
@@ -172,7 +126,7 @@ static enum ot_err start_broker(struct house *house)
 {
     house->peer.setup.pool = ot_mem_pool_buffers(&house->budget.pools[OT_MEM_peers]);
     house->peer.setup.resolve_exec = ot_exec_pool_exec(house->io_pool);
-    const uint32_t more = cli_grpc_endpoint(&house->grpc, &house->listeners[house->listener_count]) ? 1 : 0;
+    const uint32_t more = cli_grpc_endpoint(&house->grpc, &house->kafka.listeners[house->kafka.listener_count]) ? 1 : 0;
     struct broker_setup setup = {
         .io = ot_io_real(),
         .config = house->config,
@@ -192,8 +146,8 @@ static enum ot_err start_broker(struct house *house)
         .groups_pool = &house->budget.pools[OT_MEM_groups],
         .metrics = house->metrics,
         .decode_pool = ot_mem_pool_buffers(&house->budget.pools[OT_MEM_decoding]),
-        .listeners = house->listeners,
-        .listener_count = house->listener_count + more,
+        .listeners = house->kafka.listeners,
+        .listener_count = house->kafka.listener_count + more,
         .peer = house->peer.wanted ? &house->peer.setup : NULL,
         .give_up = told_to_stop,
     };
@@ -206,8 +160,8 @@ static enum ot_err start_broker(struct house *house)
 static enum ot_err start_doors(struct house *house)
 {
     struct rpc_kafka_setup kafka = {
-        .listeners = house->doors,
-        .listener_count = house->listener_count,
+        .listeners = house->kafka.doors,
+        .listener_count = house->kafka.listener_count,
         .request_pool = ot_mem_pool_buffers(&house->budget.pools[OT_MEM_requests]),
         .response_pool = ot_mem_pool_buffers(&house->budget.pools[OT_MEM_responses]),
         .io = ot_io_real(),
@@ -216,25 +170,7 @@ static enum ot_err start_doors(struct house *house)
         .slow = &house->slow,
     };
     if (kafka.request_pool == NULL || kafka.response_pool == NULL) return OT_ERR_NO_MEMORY;
-    return rpc_kafka_server_start(house->broker, &kafka, &house->kafka);
-}
-
-/* Before the broker: a taken port is said at once. Connections that come early wait in the backlog. */
-static int bind_listeners(struct house *house, const struct broker_config *config)
-{
-    for (uint32_t i = 0; i < house->listener_count; i++) {
-        struct broker_listener *listener = &house->listeners[i];
-        uint16_t port = 0;
-        struct rpc_kafka_listener *door = &house->doors[i];
-        char why[300] = "", taken[CLI_PORT_TAKEN_BYTES];
-        *door = (struct rpc_kafka_listener){ .name = listener->name, .advertised_host = listener->advertised_host, .advertised_port = listener->advertised_port };
-        enum ot_err err = ot_net_listen(listener->host, (uint16_t)listener->port, config->socket_listen_backlog_size, door->fds, &door->fd_count, &port, why, sizeof(why));
-        if (err != OT_OK)
-            return cli_fail(CLI_FAILED, "ottla server --set listeners=PLAINTEXT://127.0.0.1:19092", "%s%s", why[0] != 0 ? why : ot_err_text(err), err == OT_ERR_EXISTS ? cli_port_taken((uint16_t)listener->port, taken) : "");
-        listener->port = port;
-        if (listener->advertised_host == NULL) listener->advertised_port = port;
-    }
-    return -1;
+    return rpc_kafka_server_start(house->broker, &kafka, &house->kafka.server);
 }
 
 static void tell_build(struct house *house, double start_ms)
@@ -247,7 +183,7 @@ static void tell_build(struct house *house, double start_ms)
 /* Commands that can be pasted: as this program was called, and with the address when it is not the usual one. */
 static void say_next(const struct house *house, double ms)
 {
-    const struct broker_listener *first = &house->listeners[0];
+    const struct broker_listener *first = &house->kafka.listeners[0];
     const bool everywhere = first->host[0] == 0 || strcmp(first->host, "0.0.0.0") == 0 || strcmp(first->host, "::") == 0;
     const char *host = everywhere ? "127.0.0.1" : first->host;
     char where[300] = "";
@@ -275,7 +211,7 @@ static void say_ready(struct house *house)
         fprintf(stderr, "ottla %s   cluster %.*s   broker %d, controller          (single node, replication factor 1)\n", OTTLA_VERSION,
             (int)cluster.cluster_id.bytes, cluster.cluster_id.data, cluster.this_broker);
         fprintf(stderr, "  data     %-16s %s\n", config->log_dirs, gib);
-        for (uint32_t i = 0; i < house->listener_count; i++) fprintf(stderr, "  kafka    %s:%d\n", house->listeners[i].host, house->listeners[i].port);
+        for (uint32_t i = 0; i < house->kafka.listener_count; i++) fprintf(stderr, "  kafka    %s:%d\n", house->kafka.listeners[i].host, house->kafka.listeners[i].port);
         if (house->grpc.server != NULL) fprintf(stderr, "  grpc     %s\n", config->grpc_listeners);
         if (rest[0] != 0) fprintf(stderr, "  rest     %s\n", rest);
         say_next(house, ms);
@@ -292,8 +228,8 @@ static void take_down(struct house *house)
     if (house->broker != NULL) broker_stop(house->broker);
     cli_grpc_stop(&house->grpc, broker_config_current(house->config)->grpc_shutdown_grace_ms);
     cli_rest_stop(&house->rest);
-    rpc_kafka_server_stop(house->kafka, 2000);
-    rpc_kafka_server_free(house->kafka);
+    rpc_kafka_server_stop(house->kafka.server, 2000);
+    rpc_kafka_server_free(house->kafka.server);
     if (house->broker != NULL) broker_leave(house->broker);
     cli_peer_stop(&house->peer);
     if (house->broker != NULL) broker_close(house->broker);
@@ -355,10 +291,10 @@ static int run(struct house *house)
     ot_guard_install();
     ot_threads_install();
     raise_limits();
-    int code = read_listeners(house, config);
+    int code = cli_kafka_read(&house->kafka, config);
     if (code < 0) code = cli_grpc_read(&house->grpc, config);
     if (code < 0) code = cli_peer_read(&house->peer, config);
-    if (code < 0) code = bind_listeners(house, config);
+    if (code < 0) code = cli_kafka_bind(&house->kafka, config);
     if (code < 0) code = cli_peer_bind(&house->peer, config);
     if (code < 0) code = cli_rest_bind(&house->rest, config);
     if (code >= 0) return code;
@@ -374,7 +310,7 @@ static int run(struct house *house)
     if (err == OT_OK) err = start_broker(house);
     if (err == OT_OK) err = start_doors(house);
     if (err == OT_OK) err = cli_grpc_start(&house->grpc, house->broker);
-    if (err == OT_OK) err = cli_rest_start(&house->rest, house->broker, house->kafka, &house->budget, house->metrics, &house->slow, why, sizeof(why));
+    if (err == OT_OK) err = cli_rest_start(&house->rest, house->broker, house->kafka.server, &house->budget, house->metrics, &house->slow, why, sizeof(why));
     if (err == OT_ERR_CANCELLED) {
         ot_log(OT_LOG_INFO, "server", "stopping", "text=\"told to stop while it waited for other brokers\"");
         return CLI_DONE;
@@ -394,7 +330,7 @@ static int check(struct house *house)
     struct ot_net_address rest[CLI_LISTENERS_MAX];
     char why[400] = "";
     if (cli_rest_addresses(config->rest_listeners, rest, CLI_LISTENERS_MAX, why, sizeof(why)) < 0) return cli_fail(CLI_USAGE, NULL, "rest.listeners: %s", why);
-    const int code = read_listeners(house, config);
+    const int code = cli_kafka_read(&house->kafka, config);
     if (code >= 0) return code;
     struct cli_peer_door peer = { 0 };
     const int wrong = cli_peer_read(&peer, config);

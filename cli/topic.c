@@ -352,6 +352,13 @@ int cli_topic_offsets_run(const struct cli_args *args)
     return cli_print_list(args, places, OT_ARRAY_COUNT(places), items, text);
 }
 
+/* An empty partition has nothing to delete, whatever was asked of the topic: it is asked to keep what it has. */
+static int64_t before_in(const json_t *partition, int64_t before)
+{
+    const int64_t start = cli_json_number(partition, "log_start_offset", -1), end = cli_json_number(partition, "high_watermark", -1);
+    return start >= 0 && start == end && before > end ? end : before;
+}
+
 static int trim_one(struct cli_api *api, const char *topic, int64_t partition, int64_t before, bool dry_run, json_t **answer)
 {
     char *target = cli_topic_target(topic, "/partitions/%" PRId64 "/records/delete", partition);
@@ -373,7 +380,7 @@ static int trim_all(struct cli_api *api, const char *topic, const json_t *partit
         json_t *answer = NULL;
         const int64_t partition = cli_json_number(row, "partition", 0);
         if (only >= 0 && partition != only) continue;
-        const int code = trim_one(api, topic, partition, before, dry_run, &answer);
+        const int code = trim_one(api, topic, partition, before_in(row, before), dry_run, &answer);
         if (code >= 0 && failed < 0) failed = code;
         if (code < 0 && answer != NULL) json_array_append_new(answers, answer);
     }

@@ -25,6 +25,15 @@ static bool address_port(const char *text, size_t bytes, uint16_t *out)
     return true;
 }
 
+bool ot_net_is_loopback(const char *host)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (strcmp(host, "localhost") == 0) return true;
+    if (inet_pton(AF_INET, host, &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+    return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
 enum ot_err ot_net_address_parse(const char *text, size_t bytes, struct ot_net_address *out, char *text_out, size_t text_bytes)
 {
     const char *at = text, *end = text + bytes;

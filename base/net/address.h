@@ -8,6 +8,8 @@ struct ot_net_address { char scheme[32]; char host[256]; uint16_t port; };   /* 
 
 /* "PLAINTEXT://127.0.0.1:9092", "http://[::1]:9095", "127.0.0.1:9093", "SSL://:9092". MALFORMED: text_out says what is wrong. */
 OT_MUST_CHECK enum ot_err ot_net_address_parse(const char *text, size_t bytes, struct ot_net_address *out, char *text_out, size_t text_bytes);
+/* Only this machine gets there: "localhost", an address of 127.0.0.0/8, "::1". */
+bool ot_net_is_loopback(const char *host);
 
 #define OT_NET_SOCKETS_MAX 8
 /* Bind and listen on every address that host means ("localhost": over IPv4 and IPv6; "": all of both; IPv6 that the machine lacks is left out).

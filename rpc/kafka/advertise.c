@@ -33,7 +33,7 @@ static bool is_guessing(const struct rpc_kafka_setup *setup)
         if (setup->listeners[i].advertised_host != NULL) continue;
         for (uint32_t j = 0; j < setup->listeners[i].fd_count; j++) {
             ot_net_socket_name(setup->listeners[i].fds[j], true, name, host, NULL);
-            if (strncmp(host, "127.", 4) != 0 && strcmp(host, "::1") != 0) return true;
+            if (!ot_net_is_loopback(host)) return true;
         }
     }
     return false;

@@ -381,6 +381,11 @@ def test_offsets_and_trim(broker, topic):
     ottla(broker, "topic", "trim", topic, "--before-offset", 10, "--yes")
     assert ottla(broker, "consume", topic, *ALL).lines == ["new"] * 5
     assert "OFFSET_OUT_OF_RANGE" in ottla(broker, "topic", "trim", topic, "--before-offset", 99, "--yes", status=1).err
+    ottla(broker, "topic", "grow", topic, "--partitions", 2)
+    for more in (["--dry-run"], ["--yes"]):  # an empty partition has nothing to lose, and stands in nobody's way
+        rows = ottla(broker, "topic", "trim", topic, "--before-offset", 12, "-o", "json", *more).json["items"]
+        assert [(r["partition"], r["log_start_offset"], r["deleted_offsets"]) for r in rows] == [(0, 12, 2), (1, 0, 0)]
+    assert "OFFSET_OUT_OF_RANGE" in ottla(broker, "topic", "trim", topic, "--before-offset", 99, "--partition", 1, "--yes", status=1).err
 
 
 def test_configs(broker, topic):

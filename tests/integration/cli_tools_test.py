@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +62,13 @@ def test_a_file_of_kafka_is_judged_key_by_key(tmp_path):
     assert b"secret" not in ran.out and ran.json["stops"] == 2
     file.write_text("log.dirs=/tmp/x\nprocess.roles=broker\n")
     assert [line.split()[1] for line in ottla(None, "config", "import", file, "--no-headers").lines] == ["process.roles"]
+    file.write_text("controller.listener.names=CONTROLLER\nlisteners=PLAINTEXT://:9092,CONTROLLER://:9093\n")
+    (row,) = ottla(None, "config", "import", file, "-o", "json").json["items"]
+    assert (row["key"], row["verdict"]) == ("listeners", "applies") and "without CONTROLLER" in row["note"] and "peer.listeners" in row["note"]
+    for listeners in ("CONTROLLER://:9093", "PLAINTEXT://:9092,SASL_SSL://:9094", "OTHER://:9092"):
+        file.write_text(f"listeners={listeners}\ncontroller.listener.names=CONTROLLER\n")
+        (row,) = ottla(None, "config", "import", file, "-o", "json", status=8).json["items"]
+        assert (row["key"], row["verdict"]) == ("listeners", "refused"), row
     ottla(None, "config", "import", tmp_path / "nosuch", status=3)
     file.write_bytes(b"a=\\u00zz\n")
     ottla(None, "config", "import", file, status=8)
@@ -215,6 +223,23 @@ def test_the_doctor_finds_a_sound_server_sound(broker):
     ports = [f["finding"] for f in ran.json["items"] if f["check"] == "port"]
     assert any(re.fullmatch(rf"listeners: {broker.port} is held by ottla \(pid \d+\)", p) for p in ports), ports
     assert ran.json["problems"] == sum(f["state"] == "problem" for f in ran.json["items"])
+
+
+def test_the_doctor_looks_where_the_server_keeps_its_records(own_broker, tmp_path):
+    """Not at ./ottla-data of whoever asks, also when the server was started with a relative path; and at the ports that the server has."""
+    for data in ("data", None):
+        broker = own_broker(start=False)
+        if data is not None:
+            broker.data = Path(data)
+        broker.start()
+        ran = ottla(broker, "doctor", "-o", "json", status=None)
+        disks = [f["finding"] for f in ran.json["items"] if f["check"] == "disk"]
+        assert disks and all(d.startswith(str(broker.directory / "data")) for d in disks), disks
+        ports = [f["finding"] for f in ran.json["items"] if f["check"] == "port"]
+        assert any(p.startswith(f"listeners: {broker.port} is held by ottla") for p in ports) and not any("9092" in p for p in ports), ports
+        told = [f["finding"] for f in ottla(broker, "doctor", "--data", tmp_path, "-o", "json", status=None).json["items"] if f["check"] == "disk"]
+        assert all(d.startswith(str(tmp_path)) for d in told), told
+        broker.stop()
 
 
 def test_the_doctor_finds_traps_before_a_start(tmp_path):

@@ -486,6 +486,35 @@ def test_a_listener_has_the_protocol_that_the_map_gives_it(own_broker):
         assert c.ask("ApiVersions", 0)["errorCode"] == 0
 
 
+def test_listeners_of_controllers_are_left_out(own_broker):
+    """As a server.properties of Kafka names them: nobody listens there, and whatever protocol they have stops no start."""
+    import harness
+    port, spare = harness.free_ports(2)
+    broker = own_broker(start=False, controller_listener_names="CONTROLLER,OLDER", listener_security_protocol_map="PLAINTEXT:PLAINTEXT,controller:SSL,OLDER:SASL_SSL")
+    broker.settings["listeners"] = f"CONTROLLER://127.0.0.1:{port},PLAINTEXT://127.0.0.1:{broker.port},OLDER://127.0.0.1:{spare}"
+    with broker.start().connect() as c:
+        (found,) = c.ask("DescribeCluster", 1, {"endpointType": 1})["brokers"]
+        assert found["port"] == broker.port
+    for closed in (port, spare):
+        with socket.socket() as s:
+            assert s.connect_ex(("127.0.0.1", closed)) != 0
+    assert broker.log().count("controller_listener_left_out") == 2
+    broker.stop()
+    done = refused(own_broker, controller_listener_names="CONTROLLER", listeners=f"CONTROLLER://127.0.0.1:{port}")
+    assert done.returncode != 0 and "controller.listener.names" in done.stdout
+
+
+def test_every_loopback_address_is_unexposed(own_broker):
+    import harness
+    port, grpc, everywhere = harness.free_ports(3)
+    broker = own_broker(listeners=f"PLAINTEXT://127.0.0.9:{port}", grpc_listeners=f"127.0.0.9:{grpc}", start=False).start(wait=False)
+    until(lambda: http(broker.rest + "/readyz")[0] == 200 if "ready version" in broker.log() else False, 30, lambda: broker.log())
+    broker.stop()
+    assert "exposed" not in broker.log()
+    done = refused(own_broker, listeners=f"PLAINTEXT://0.0.0.0:{everywhere}", coordinator_voters="2@127.0.0.1:1", node_id="1", rest_listeners="nowhere")
+    assert "exposed" in done.stdout
+
+
 def test_the_classic_protocol_cannot_be_switched_off(own_broker):
     done = refused(own_broker, group_coordinator_rebalance_protocols="consumer")
     assert done.returncode != 0 and "classic" in done.stdout

@@ -248,6 +248,7 @@ static void texts_with_a_form_of_their_own_are_checked(void **state)
 
 /* One row of Kafka's table: is ours the same? Where it is not, it is said here why. */
 static const struct { const char *key, *why; } differences[] = {
+    { "controller.listener.names", "has no default there" },
     { "default.replication.factor", "-1: as many as the cluster can, at most 3" },
     { "listener.security.protocol.map", "goes with listeners" },
     { "listeners", "loopback alone unless it is said otherwise; listeners are not added while the server runs" },
