@@ -39,6 +39,9 @@ struct broker_setup {
     const struct broker_peer_setup *peer;      /* NULL: a cluster of one, which nobody joins */
     bool (*give_up)(void *arg); void *give_up_arg;             /* asked while the start waits for others; NULL: it waits for ever */
 };
+/* Its listeners changed while it runs: the cluster is told, so that other brokers send clients there. Copied; the log says when it is known. Any thread. */
+struct broker_listener;
+void broker_listeners_changed(struct broker *broker, const struct broker_listener *listeners, uint32_t count);
 struct broker_listener { const char *name, *host, *advertised_host /* NULL: as reached */; int32_t port, advertised_port; const char *security; };
 
 /* Opens directories (lock, identity, boot class), loads the coordinator's journal or founds a one-node cluster, opens every partition in parallel (see start_wait_ms).

@@ -310,6 +310,17 @@ static bool are_log_dirs(const struct broker_config_store *store, const char *va
     return true;
 }
 
+/* Each key by itself, with the others as they are now. */
+static bool are_listeners(const struct broker_config_store *store, const char *key, const char *value, char *text_out, size_t text_bytes)
+{
+    const bool map = strcmp(key, "listener.security.protocol.map") == 0;
+    char why[300] = "";
+    if (!map && strcmp(key, "listeners") != 0) return true;
+    if (broker_config_listeners_valid(broker_config_current(store), map ? NULL : value, map ? value : NULL, why, sizeof why)) return true;
+    snprintf(text_out, text_bytes, "Invalid value %.60s for configuration %s: %s", value, key, why);
+    return false;
+}
+
 enum ot_err broker_config_check_dynamic(const struct broker_config_store *store, int32_t broker_id, const char *key, const char *value, char *text_out,
     size_t text_bytes)
 {
@@ -327,7 +338,9 @@ enum ot_err broker_config_check_dynamic(const struct broker_config_store *store,
         return OT_ERR_INVALID_REQUEST;
     }
     if (value != NULL && strcmp(key, "cordoned.log.dirs") == 0 && !are_log_dirs(store, value, text_out, text_bytes)) return OT_ERR_INVALID_CONFIG;
-    return value == NULL ? OT_OK : broker_config_valid(row, value, text_out, text_bytes);
+    const enum ot_err err = value == NULL ? OT_OK : broker_config_valid(row, value, text_out, text_bytes);
+    if (err != OT_OK) return err;
+    return value == NULL || are_listeners(store, key, value, text_out, text_bytes) ? OT_OK : OT_ERR_INVALID_CONFIG;
 }
 
 bool broker_config_known(const char *key) { return broker_config_row_by_key(key) != NULL; }

@@ -8,6 +8,10 @@
 bool broker_config_protocol_of(const char *map, const char *listener, char out[static 16]);
 /* Is it one of controller.listener.names (a list; NULL: none), in any case? Kafka's controllers speak there. */
 bool broker_config_listener_is_controllers(const char *names, const char *listener);
+struct broker_config;
+/* May `listeners` (or the map of protocols, or both; NULL: as it is) become this while the broker runs? Every address can be read, no two are the same, each has a protocol that is
+ * served, and what is advertised stays. False: why has words. */
+bool broker_config_listeners_valid(const struct broker_config *config, const char *listeners, const char *map, char *why, size_t why_bytes);
 /* Is this path among those of a comma separated list (or is the list "*")? */
 bool broker_config_list_has(const char *list, const char *word);
 

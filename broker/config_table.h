@@ -9,8 +9,8 @@
     X(node_id, "node.id", INT, "1", 0, INT32_MAX, NULL, RESTART, "broker.id", "number of this broker, unique in its cluster") \
     X(log_dirs, "log.dirs", LIST, NULL, 0, 0, NULL, RESTART, "log.dir", "directories that hold the partitions, comma separated; `ottla server` without one uses ./ottla-data") \
     X(cordoned_log_dirs, "cordoned.log.dirs", LIST, "", 0, 0, NULL, PER_BROKER, NULL, "directories of log.dirs that get no new partitions; * = all") \
-    X(listeners, "listeners", LIST, "PLAINTEXT://127.0.0.1:9092", 0, 0, NULL, RESTART, NULL, "where Kafka clients connect") \
-    X(listener_security_protocol_map, "listener.security.protocol.map", LIST, "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", 0, 0, NULL, RESTART, NULL, "protocol of each listener by its name; PLAINTEXT is served in this version") \
+    X(listeners, "listeners", LIST, "PLAINTEXT://127.0.0.1:9092", 0, 0, NULL, PER_BROKER, NULL, "where Kafka clients connect") \
+    X(listener_security_protocol_map, "listener.security.protocol.map", LIST, "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", 0, 0, NULL, PER_BROKER, NULL, "protocol of each listener by its name; PLAINTEXT is served in this version") \
     X(controller_listener_names, "controller.listener.names", LIST, NULL, 0, 0, NULL, RESTART, NULL, "names in listeners that are left out: Kafka's controllers speak there, ours on peer.listeners") \
     X(advertised_listeners, "advertised.listeners", LIST, NULL, 0, 0, NULL, RESTART, NULL, "what clients are told; default: the address that they reached") \
     X(rest_listeners, "rest.listeners", LIST, "http://127.0.0.1:9095,unix:/run/ottla/admin.sock", 0, 0, NULL, RESTART, NULL, "where the REST control plane listens: http://host:port, unix:/path; the socket of the default is left out where there is no /run/ottla") \

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/util.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -68,6 +69,23 @@ static const char *reached_at(struct broker *broker, const struct broker_listene
     return everywhere ? broker->peers->host : listener->host;
 }
 
+/* Everywhere that it listens, and the peer listener behind. */
+static void gather_endpoints(struct broker *broker, const struct broker_listener *listeners, uint32_t count)
+{
+    struct broker_member *member = &broker->member;
+    member->endpoint_count = 0;
+    for (uint32_t i = 0; i < count && i + 1 < OT_ARRAY_COUNT(member->endpoints); i++) {
+        const struct broker_listener *one = &listeners[i];
+        const char *host = one->advertised_host != NULL || broker->peers == NULL ? one->advertised_host : reached_at(broker, one);
+        member->endpoints[member->endpoint_count++] = (struct coord_endpoint){ ot_str_of(one->name), ot_str_of(host),
+            one->advertised_port > 0 ? one->advertised_port : one->port, ot_str_of(one->security == NULL ? one->name : one->security) };
+    }
+    if (broker->peers != NULL && broker->peers->port > 0) {
+        member->endpoints[member->endpoint_count++] = (struct coord_endpoint){ ot_str_of(BROKER_PEER_LISTENER), ot_str_of(broker->peers->host), broker->peers->port,
+            ot_str_of(BROKER_PEER_LISTENER) };
+    }
+}
+
 static void gather(struct broker *broker, const struct broker_identity *identity)
 {
     struct broker_member *member = &broker->member;
@@ -77,16 +95,65 @@ static void gather(struct broker *broker, const struct broker_identity *identity
             member->dirs[member->dir_count++] = identity->dir_ids[dir];
         }
     }
-    for (uint32_t i = 0; i < broker->setup.listener_count && i + 1 < OT_ARRAY_COUNT(member->endpoints); i++) {
-        const struct broker_listener *one = &broker->setup.listeners[i];
-        const char *host = one->advertised_host != NULL || broker->peers == NULL ? one->advertised_host : reached_at(broker, one);
-        member->endpoints[member->endpoint_count++] = (struct coord_endpoint){ ot_str_of(one->name), ot_str_of(host),
-            one->advertised_port > 0 ? one->advertised_port : one->port, ot_str_of(one->security == NULL ? one->name : one->security) };
+    gather_endpoints(broker, broker->setup.listeners, broker->setup.listener_count);
+}
+
+/* ---- listeners that change while we run: registered again under the same incarnation, which changes nothing but where it is reached */
+
+static void beat_at(struct broker *broker, int64_t after_us);
+
+struct broker_moved {
+    struct broker_moved *next;
+    struct ot_task task;
+    struct broker *broker;
+    uint32_t count;
+    struct broker_listener listeners[16];
+    char texts[];
+};
+
+/* on the coordinator's thread */
+static void moved_run(struct ot_task *task)
+{
+    struct broker_moved *moved = OT_CONTAINER(task, struct broker_moved, task);
+    struct broker *broker = moved->broker;
+    moved->next = broker->member.moved;
+    broker->member.moved = moved;
+    gather_endpoints(broker, moved->listeners, moved->count);
+    broker->member.endpoints_version++;
+    beat_at(broker, 0);
+}
+
+static size_t text_bytes(const char *text) { return text == NULL ? 0 : strlen(text) + 1; }
+
+static const char *put_text(char **at, const char *text)
+{
+    const size_t bytes = text_bytes(text);
+    char *to = *at;
+    if (text == NULL) return NULL;
+    memcpy(to, text, bytes);
+    *at += bytes;
+    return to;
+}
+
+void broker_listeners_changed(struct broker *broker, const struct broker_listener *listeners, uint32_t count)
+{
+    size_t bytes = sizeof(struct broker_moved);
+    for (uint32_t i = 0; i < count; i++)
+        bytes += text_bytes(listeners[i].name) + text_bytes(listeners[i].host) + text_bytes(listeners[i].advertised_host) + text_bytes(listeners[i].security);
+    struct broker_moved *moved = calloc(1, bytes);
+    if (moved == NULL) {
+        ot_log(OT_LOG_ERROR, "broker", "listeners_untold", "error=NO_MEMORY text=\"other brokers learn of them at the next start\"");
+        return;
     }
-    if (broker->peers != NULL && broker->peers->port > 0) {
-        member->endpoints[member->endpoint_count++] = (struct coord_endpoint){ ot_str_of(BROKER_PEER_LISTENER), ot_str_of(broker->peers->host), broker->peers->port,
-            ot_str_of(BROKER_PEER_LISTENER) };
+    char *at = moved->texts;
+    moved->broker = broker;
+    moved->task.run = moved_run;
+    for (; moved->count < OT_MIN(count, (uint32_t)OT_ARRAY_COUNT(moved->listeners)); moved->count++) {
+        const struct broker_listener *from = &listeners[moved->count];
+        moved->listeners[moved->count] = (struct broker_listener){ .name = put_text(&at, from->name), .host = put_text(&at, from->host),
+            .advertised_host = put_text(&at, from->advertised_host), .port = from->port, .advertised_port = from->advertised_port, .security = put_text(&at, from->security) };
     }
+    ot_exec_post(broker->setup.coord_exec, &moved->task);
 }
 
 static struct coord_request registration(struct broker *broker, enum coord_boot boot)
@@ -164,9 +231,20 @@ static void note_answer(struct broker *broker, bool may_stop)
     pthread_mutex_unlock(&member->mutex);
 }
 
+static bool is_telling(const struct broker_member *member) { return member->told_version != member->endpoints_version; }
+
 static void registered(struct broker *broker, const struct coord_request *request)
 {
-    broker->member.registering = request->error != OT_OK;
+    struct broker_member *member = &broker->member;
+    const bool again = member->registering || request->version != atomic_load(&broker->broker_epoch);
+    if (request->error == OT_OK) {
+        member->told_version = member->asked_version;
+    }
+    if (request->error == OT_OK && !again) {
+        ot_log(OT_LOG_INFO, "broker", "listeners_told", "node=%d endpoints=%u", broker->node_id, request->u.register_.endpoint_count);
+        return;
+    }
+    member->registering = member->registering && request->error != OT_OK;
     if (request->error == OT_OK) {
         atomic_store(&broker->broker_epoch, request->version);
         ot_log(OT_LOG_WARN, "broker", "registered_again", "node=%d broker_epoch=%lld", broker->node_id, (long long)request->version);
@@ -206,21 +284,23 @@ static void answered(struct broker_ask *ask)
     } else {
         beaten(broker, &ask->request);
     }
-    const bool soon = ask->request.error != OT_OK || registration_ || member->leaving || member->registering || (member->serving && ask->request.fenced);
+    const bool soon = ask->request.error != OT_OK || registration_ || is_telling(member) || member->leaving || member->registering || (member->serving && ask->request.fenced);
     beat_at(broker, soon ? SOON_US : (int64_t)config_of(broker)->broker_heartbeat_interval_ms * 1000);
 }
 
 static void beat(struct broker *broker)
 {
     struct broker_member *member = &broker->member;
-    if (member->asking || !member->begun) {
+    const bool telling = is_telling(member);
+    if (member->asking || !(member->begun || telling)) {
         return;                                /* the answer sets the next */
     }
     member->asking = true;
+    member->asked_version = member->endpoints_version;
     member->sent_us = now_of(broker);
     member->ask.answered = answered;
     member->ask.timeout_us = (int64_t)config_of(broker)->broker_heartbeat_interval_ms * 1000;
-    member->ask.request = member->registering ? registration(broker, COORD_BOOT_PROCESS_CRASH)
+    member->ask.request = member->registering || telling ? registration(broker, COORD_BOOT_PROCESS_CRASH)
         : (struct coord_request){ .ask = COORD_ASK_HEARTBEAT, .if_version = -1, .u.heartbeat = { .broker_id = broker->node_id,
             .broker_epoch = atomic_load(&broker->broker_epoch), .applied_version = broker_coordinator_value(broker->coordinator)->stamp.version,
             .want_fence = !member->serving, .want_shutdown = member->leaving } };
@@ -347,6 +427,10 @@ void broker_member_init(struct broker *broker)
 
 void broker_member_free(struct broker *broker)
 {
+    for (struct broker_moved *moved = broker->member.moved, *next; moved != NULL; moved = next) {
+        next = moved->next;
+        free(moved);
+    }
     pthread_mutex_destroy(&broker->member.mutex);
     pthread_cond_destroy(&broker->member.changed);
 }

@@ -82,6 +82,8 @@ struct broker_member {                         /* of the coordinator's thread, b
     int64_t sent_us;
     struct ot_uuid incarnation_id;
     struct coord_endpoint endpoints[16]; uint32_t endpoint_count;
+    uint64_t endpoints_version, asked_version, told_version;   /* they change with the listeners; the coordinator is told until it knows the newest */
+    struct broker_moved *moved;                /* what the endpoints borrow since the start, all of it: an ask under way may still */
     struct ot_uuid dirs[BROKER_DIRS_MAX]; uint32_t dir_count;
     pthread_mutex_t mutex; pthread_cond_t changed;
     bool may_stop;                             /* guarded */

@@ -52,6 +52,7 @@ struct house {
     struct cli_kafka_door kafka;
     struct cli_rest_door rest;
     struct cli_grpc_door grpc;
+    bool grpc_told;                        /* behind the Kafka listeners: where gRPC calls are taken */
     struct cli_peer_door peer;
     struct ot_metrics *metrics;
     struct broker_slow slow;               /* requests that took long, of every door */
@@ -126,7 +127,7 @@ static enum ot_err start_broker(struct house *house)
 {
     house->peer.setup.pool = ot_mem_pool_buffers(&house->budget.pools[OT_MEM_peers]);
     house->peer.setup.resolve_exec = ot_exec_pool_exec(house->io_pool);
-    const uint32_t more = cli_grpc_endpoint(&house->grpc, &house->kafka.listeners[house->kafka.listener_count]) ? 1 : 0;
+    const uint32_t more = (house->grpc_told = cli_grpc_endpoint(&house->grpc, &house->kafka.listeners[house->kafka.listener_count])) ? 1 : 0;
     struct broker_setup setup = {
         .io = ot_io_real(),
         .config = house->config,
@@ -225,6 +226,7 @@ static void say_ready(struct house *house)
 static void take_down(struct house *house)
 {
     cli_grpc_drain(&house->grpc);
+    cli_kafka_unfollow(&house->kafka);
     if (house->broker != NULL) broker_stop(house->broker);
     cli_grpc_stop(&house->grpc, broker_config_current(house->config)->grpc_shutdown_grace_ms);
     cli_rest_stop(&house->rest);
@@ -309,6 +311,7 @@ static int run(struct house *house)
     if (err == OT_OK && (code = cli_grpc_bind(&house->grpc, config, &house->budget, ot_exec_pool_exec(house->io_pool), house->io_threads, house->metrics)) >= 0) return code;
     if (err == OT_OK) err = start_broker(house);
     if (err == OT_OK) err = start_doors(house);
+    if (err == OT_OK) cli_kafka_follow(&house->kafka, house->broker, house->config, ot_exec_pool_exec(house->io_pool), house->grpc_told ? &house->kafka.listeners[house->kafka.listener_count] : NULL);
     if (err == OT_OK) err = cli_grpc_start(&house->grpc, house->broker);
     if (err == OT_OK) err = cli_rest_start(&house->rest, house->broker, house->kafka.server, &house->budget, house->metrics, &house->slow, why, sizeof(why));
     if (err == OT_ERR_CANCELLED) {

@@ -2,7 +2,7 @@
 #include "coordinator/state.h"
 #include <string.h>
 
-enum { DIRS_MAX = 64, MISSING_MAX = 16 /* a row has its bound */ };
+enum { DIRS_MAX = 64, MISSING_MAX = 16 /* a row has its bound */, ENDPOINTS_MAX = 16 };
 
 static uint32_t rack_number(const struct ot_str *racks, uint32_t count, uint32_t self)
 {
@@ -79,24 +79,29 @@ static bool has_dir(const struct ot_uuid *dirs, uint32_t count, const struct ot_
     return false;
 }
 
-static enum ot_err put_registration(struct coord_turn *turn, struct ot_uuid_array missing)
+static void fill_endpoints(const struct coord_register *ask, struct ot_coord_broker_row_endpoint endpoints[static ENDPOINTS_MAX], struct ot_coord_broker_row *row)
 {
-    const struct coord_register *ask = &turn->request->u.register_;
-    struct ot_coord_broker_row row;
-    struct ot_coord_broker_row_endpoint endpoints[16];
-    ot_coord_broker_row_defaults(&row);
-    row.broker_epoch = turn->version;
-    row.incarnation_id = ask->incarnation_id;
-    row.dir_ids = (struct ot_uuid_array){ (struct ot_uuid *)(uintptr_t)ask->dir_ids, (int32_t)ask->dir_count };
-    row.missing_dir_ids = missing;
-    memset(endpoints, 0, sizeof endpoints);
+    memset(endpoints, 0, ENDPOINTS_MAX * sizeof *endpoints);
     for (uint32_t i = 0; i < ask->endpoint_count; i++) {
         endpoints[i].name = ask->endpoints[i].name;
         endpoints[i].host = ask->endpoints[i].host;
         endpoints[i].port = ask->endpoints[i].port;
         endpoints[i].security = ask->endpoints[i].security;
     }
-    row.endpoints = (struct ot_coord_broker_row_endpoint_array){ endpoints, (int32_t)ask->endpoint_count };
+    row->endpoints = (struct ot_coord_broker_row_endpoint_array){ endpoints, (int32_t)ask->endpoint_count };
+}
+
+static enum ot_err put_registration(struct coord_turn *turn, struct ot_uuid_array missing)
+{
+    const struct coord_register *ask = &turn->request->u.register_;
+    struct ot_coord_broker_row row;
+    struct ot_coord_broker_row_endpoint endpoints[ENDPOINTS_MAX];
+    ot_coord_broker_row_defaults(&row);
+    row.broker_epoch = turn->version;
+    row.incarnation_id = ask->incarnation_id;
+    row.dir_ids = (struct ot_uuid_array){ (struct ot_uuid *)(uintptr_t)ask->dir_ids, (int32_t)ask->dir_count };
+    row.missing_dir_ids = missing;
+    fill_endpoints(ask, endpoints, &row);
     row.rack = ask->rack;
     row.boot_class = (int8_t)ask->boot_class;
     row.fenced = true;
@@ -144,19 +149,48 @@ static enum ot_err find_earlier(struct coord_turn *turn, struct earlier *out)
     return OT_OK;
 }
 
+static bool same_text(struct ot_str a, struct ot_str b) { return a.null == b.null && (a.null || ot_str_equal(a, b)); }
+
+static bool same_endpoints(const struct coord_register *ask, const struct ot_coord_broker_row *row)
+{
+    bool same = row->endpoints.count == (int32_t)ask->endpoint_count;
+    for (uint32_t i = 0; same && i < ask->endpoint_count; i++) {
+        const struct ot_coord_broker_row_endpoint *old = &row->endpoints.items[i];
+        const struct coord_endpoint *now = &ask->endpoints[i];
+        same = same_text(old->name, now->name) && same_text(old->host, now->host) && old->port == now->port && same_text(old->security, now->security);
+    }
+    return same;
+}
+
+/* The same process again: its answer got lost, or its listeners changed. Its epoch, and all that rests on it, stays. */
+static enum ot_err note_endpoints(struct coord_turn *turn)
+{
+    const struct coord_register *ask = &turn->request->u.register_;
+    struct ot_coord_broker_row row;
+    struct ot_coord_broker_row_endpoint endpoints[ENDPOINTS_MAX];
+    struct ot_arena arena;
+    ot_arena_init_with(&arena, turn->coord->scratch, COORD_SCRATCH_BYTES, 0);
+    enum ot_err err = coord_broker_get(turn->edit.value, ask->broker_id, &arena, &row);
+    if (err != OT_OK || same_endpoints(ask, &row)) {
+        return err;
+    }
+    fill_endpoints(ask, endpoints, &row);
+    return coord_broker_put(&turn->edit, ask->broker_id, &row);
+}
+
 enum ot_err coord_ask_register(struct coord_turn *turn)
 {
     const struct coord_register *ask = &turn->request->u.register_;
     struct earlier earlier;
-    if (ask->broker_id < 0 || ask->endpoint_count > 16 || ask->dir_count > DIRS_MAX) {
-        return coord_refuse(turn->request, OT_ERR_INVALID_REGISTRATION, "at most 16 endpoints and %d directories; the id is not negative", DIRS_MAX);
+    if (ask->broker_id < 0 || ask->endpoint_count > ENDPOINTS_MAX || ask->dir_count > DIRS_MAX) {
+        return coord_refuse(turn->request, OT_ERR_INVALID_REGISTRATION, "at most %d endpoints and %d directories; the id is not negative", ENDPOINTS_MAX, DIRS_MAX);
     }
     if (turn->coord->live.count >= turn->coord->config.brokers_max && coord_live_find(&turn->coord->live, ask->broker_id) == NULL) {
         return coord_refuse(turn->request, OT_ERR_INVALID_REGISTRATION, "there are %u brokers already, the most that are allowed", turn->coord->live.count);
     }
     enum ot_err err = find_earlier(turn, &earlier);
     if (err != OT_OK || earlier.repeat) {
-        return err;
+        return err != OT_OK ? err : note_endpoints(turn);
     }
     if ((err = put_registration(turn, (struct ot_uuid_array){ earlier.missing, earlier.missing_count })) != OT_OK || (err = coord_live_load(turn->coord)) != OT_OK) {
         return err;

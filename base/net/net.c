@@ -26,11 +26,12 @@ struct net_listener {
     struct ot_net *net;
     struct net_loop *loop;
     struct ot_loop_fd event;
-    struct ot_task start_task, resume_task;
+    struct ot_task start_task, resume_task, stop_task;
     struct ot_timer timer;
     const struct ot_conn_handler *handler;
     void *arg;
     bool full, stopped;                    /* full: waits for a connection to close (under the net's mutex) */
+    bool closed, gone;                     /* ot_net_unserve, and its socket is closed (under the net's mutex). The struct stays: connections borrow its name */
     char name[];
 };
 
@@ -256,13 +257,20 @@ void net_conn_gone(struct ot_net *net, struct ot_conn *conn, bool freed)
     if (freed) free(conn);
 }
 
+static bool is_closed(const struct ot_net *net, const char *listener)      /* under the mutex */
+{
+    const struct net_listener *one = net->listeners;
+    while (one != NULL && one->name != listener) one = one->next;
+    return one != NULL && one->closed;
+}
+
 static void conn_start_task(struct ot_task *task)
 {
     struct ot_conn *conn = OT_CONTAINER(task, struct ot_conn, task);
     struct ot_net *net = conn->loop->net;
     conn->scheduled = false;
     pthread_mutex_lock(&net->mutex);
-    const bool draining = net->draining;
+    const bool draining = net->draining || is_closed(net, conn->listener);
     pthread_mutex_unlock(&net->mutex);
     conn_ref(conn);
     conn_start(conn);
@@ -398,6 +406,16 @@ static void listener_stop(struct net_listener *listener)           /* on its loo
     close(listener->event.fd);
 }
 
+static void listener_stop_run(struct ot_task *task)
+{
+    struct net_listener *listener = OT_CONTAINER(task, struct net_listener, stop_task);
+    listener_stop(listener);
+    pthread_mutex_lock(&listener->net->mutex);
+    listener->gone = true;
+    pthread_cond_broadcast(&listener->net->changed);
+    pthread_mutex_unlock(&listener->net->mutex);
+}
+
 static void listener_start(struct ot_task *task)
 {
     struct net_listener *listener = OT_CONTAINER(task, struct net_listener, start_task);
@@ -419,6 +437,7 @@ enum ot_err ot_net_serve(struct ot_net *net, int listen_fd, const char *name, co
     listener->event = (struct ot_loop_fd){ .ready = listener_ready, .fd = listen_fd };
     listener->start_task.run = listener_start;
     listener->resume_task.run = listener_resume;
+    listener->stop_task.run = listener_stop_run;
     listener->timer.fired = listener_retry;
     pthread_mutex_lock(&net->mutex);
     listener->loop = &net->loops[net->listener_count++ % net->loop_count];
@@ -426,6 +445,56 @@ enum ot_err ot_net_serve(struct ot_net *net, int listen_fd, const char *name, co
     net->listeners = listener;
     pthread_mutex_unlock(&net->mutex);
     ot_exec_post(listener->loop->exec, &listener->start_task);
+    return OT_OK;
+}
+
+/* ---- one listener goes, the others stay */
+
+struct net_unserve { struct ot_task task; struct net_loop *loop; };
+
+static void unserve_run(struct ot_task *task)
+{
+    struct net_unserve *unserve = OT_CONTAINER(task, struct net_unserve, task);
+    struct net_loop *loop = unserve->loop;
+    for (struct ot_conn *conn = loop->conns, *next; conn != NULL; conn = next) {
+        next = conn->next;
+        pthread_mutex_lock(&loop->net->mutex);
+        const bool closed = is_closed(loop->net, conn->listener);
+        pthread_mutex_unlock(&loop->net->mutex);
+        if (closed) ot_conn_finish(conn, "its listener was closed");
+    }
+    free(unserve);
+}
+
+static bool is_going(const struct ot_net *net)      /* under the mutex */
+{
+    const struct net_listener *one = net->listeners;
+    while (one != NULL && (!one->closed || one->gone)) one = one->next;
+    return one != NULL;
+}
+
+/* Who was accepted before the mark is on its loop already, or finds it when it starts there. */
+enum ot_err ot_net_unserve(struct ot_net *net, const char *name)
+{
+    struct net_unserve *rounds[256];
+    OT_ASSERT(net->loop_count <= OT_ARRAY_COUNT(rounds));
+    for (uint32_t i = 0; i < net->loop_count; i++) {
+        if ((rounds[i] = malloc(sizeof *rounds[i])) != NULL) {
+            *rounds[i] = (struct net_unserve){ .task = { .run = unserve_run }, .loop = &net->loops[i] };
+            continue;
+        }
+        while (i > 0) free(rounds[--i]);
+        return OT_ERR_NO_MEMORY;
+    }
+    pthread_mutex_lock(&net->mutex);
+    for (struct net_listener *listener = net->listeners; listener != NULL; listener = listener->next) {
+        if (listener->closed || strcmp(listener->name, name) != 0) continue;
+        listener->closed = true;
+        ot_exec_post(listener->loop->exec, &listener->stop_task);
+    }
+    while (is_going(net)) pthread_cond_wait(&net->changed, &net->mutex);
+    pthread_mutex_unlock(&net->mutex);
+    for (uint32_t i = 0; i < net->loop_count; i++) ot_exec_post(net->loops[i].exec, &rounds[i]->task);
     return OT_OK;
 }
 

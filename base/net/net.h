@@ -27,6 +27,9 @@ struct ot_net_setup {
 OT_MUST_CHECK enum ot_err ot_net_open(const struct ot_net_setup *setup, struct ot_net **out);       /* NO_MEMORY, IO */
 /* Accept on a listening socket (address.h), which passes over in any case. name is copied; handler lives as long as the net; arg: ot_conn_arg. Any thread. */
 OT_MUST_CHECK enum ot_err ot_net_serve(struct ot_net *net, int listen_fd, const char *name, const struct ot_conn_handler *handler, void *arg);
+/* No longer accept on the listeners of this name, and end the connections that came over them: what is in work is answered first. Their sockets are closed when this
+ * returns, and the name may be served anew. Blocks for a turn of the loops: not on one of them. */
+OT_MUST_CHECK enum ot_err ot_net_unserve(struct ot_net *net, const char *name);     /* NO_MEMORY: nothing changed */
 /* Take in a connected, non-blocking socket as if it had been accepted. It passes over in any case. Any thread. name lives as long as the net. */
 OT_MUST_CHECK enum ot_err ot_net_adopt(struct ot_net *net, int fd, const char *name, const struct ot_conn_handler *handler, void *arg);
 struct ot_net_limits {

@@ -120,6 +120,13 @@ static struct ot_series *series(struct rpc_kafka_server *server, enum ot_metric 
     return ot_series_get(server->metrics, metric, first == NULL ? NULL : labels);
 }
 
+void rpc_metrics_listener(struct rpc_kafka_server *server, struct rpc_listener *listener)
+{
+    if (server->metrics == NULL) return;
+    listener->open = series(server, OT_METRIC_connections, listener->name, NULL);
+    listener->accepted = series(server, OT_METRIC_connections_accepted_total, listener->name, NULL);
+}
+
 void rpc_metrics_init(struct rpc_kafka_server *server)
 {
     if (server->metrics == NULL) return;
@@ -127,10 +134,6 @@ void rpc_metrics_init(struct rpc_kafka_server *server)
         const char *name = ot_api_find(rpc_apis[i].key)->name;
         server->series[i] = (struct rpc_series){ series(server, OT_METRIC_requests_total, name, "NONE"),
             series(server, OT_METRIC_request_duration_seconds, name, NULL), series(server, OT_METRIC_request_bytes_total, name, NULL) };
-    }
-    for (uint32_t i = 0; i < server->listener_count; i++) {
-        server->listeners[i].open = series(server, OT_METRIC_connections, server->listeners[i].name, NULL);
-        server->listeners[i].accepted = series(server, OT_METRIC_connections_accepted_total, server->listeners[i].name, NULL);
     }
     server->busy = series(server, OT_METRIC_handler_busy_ratio, NULL, NULL);
     server->sent_sendfile = series(server, OT_METRIC_sent_bytes_total, "sendfile", NULL);

@@ -102,7 +102,8 @@ struct rpc_loop { struct rpc_request *free, *handling /* its handler runs, and i
 #define RPC_LOOP_ARENA_MAX_BYTES (128u << 20)  /* of all requests in work on a loop; above it no further one is begun */
 #define RPC_LOOP_KEPT 256u
 
-struct rpc_listener { char *name, *advertised_host; int32_t advertised_port; struct ot_series *open, *accepted; };
+/* Nothing of it changes once it is in the server's list. */
+struct rpc_listener { struct rpc_listener *older; char *name, *advertised_host; int32_t advertised_port; struct ot_series *open, *accepted; };
 
 struct rpc_kafka_server {
     struct broker *broker;
@@ -111,8 +112,8 @@ struct rpc_kafka_server {
     struct ot_pool *response_pool;
     struct ot_metrics *metrics;
     struct broker_slow *slow;
-    struct rpc_listener *listeners;
-    uint32_t listener_count;
+    _Atomic(struct rpc_listener *) listeners;          /* newest first: of one name the first counts. They stay, since connections know them */
+    uint32_t listener_count;               /* in that list */
     struct rpc_loop *loops;
     char gateway[46];                      /* of the container that we run in, or "" */
     pthread_mutex_t limits_mutex;
@@ -157,6 +158,7 @@ void rpc_offsets_place(const struct rpc_request *request, struct ot_str group_id
 /* Where clients of this connection reach this broker: trap A1. host lives as long as the connection. */
 void rpc_advertised(const struct rpc_request *request, struct ot_str *host_out, int32_t *port_out);
 void rpc_advertise_init(struct rpc_kafka_server *server, const struct rpc_kafka_setup *setup);
+void rpc_metrics_listener(struct rpc_kafka_server *server, struct rpc_listener *listener);
 /* Where they reach another broker (its endpoint of this listener's name); false: it has none there. */
 bool rpc_advertised_of(const struct rpc_request *request, const struct broker_view_broker *broker, struct ot_str *host_out, int32_t *port_out);
 /* Log once per client (software, version, host), API and version; count always. api NULL: the key is unknown. */

@@ -8,6 +8,7 @@
 
 #define HELLO_BYTES_MAX 4096u              /* who has not said hello gets no more of the memory that the brokers share */
 #define HELLO_US 5000000
+#define LISTENERS_MAX 1000u                /* since the start, however often they change */
 
 enum ot_request_fate rpc_dispatch(struct ot_conn *conn, struct ot_reply *reply);
 
@@ -38,10 +39,9 @@ static void conn_opened(struct ot_conn *conn)
 {
     struct rpc_kafka_server *server = ot_conn_arg(conn);
     struct rpc_conn *door = ot_conn_door(conn);
-    door->listener = &server->listeners[0];
-    for (uint32_t i = 0; i < server->listener_count; i++) {
-        if (strcmp(server->listeners[i].name, ot_conn_listener(conn)) == 0) door->listener = &server->listeners[i];
-    }
+    const struct rpc_listener *listener = atomic_load_explicit(&server->listeners, memory_order_acquire);
+    while (listener->older != NULL && strcmp(listener->name, ot_conn_listener(conn)) != 0) listener = listener->older;
+    door->listener = listener;
     ot_series_move(door->listener->open, 1);
     ot_series_add(door->listener->accepted, 1);
     limits_look(server);
@@ -84,18 +84,38 @@ static char *copy(const char *text)
     return to;
 }
 
+static void listener_free(struct rpc_listener *listener)
+{
+    if (listener == NULL) return;
+    free(listener->name);
+    free(listener->advertised_host);
+    free(listener);
+}
+
+/* From here on connections that come over a listener of this name have it. */
+static bool listener_add(struct rpc_kafka_server *server, const char *name, const char *advertised_host, int32_t advertised_port)
+{
+    struct rpc_listener *to = calloc(1, sizeof *to);
+    const bool advertised = advertised_host != NULL && advertised_host[0] != '\0';
+    if (to == NULL || (to->name = copy(name)) == NULL || (advertised && (to->advertised_host = copy(advertised_host)) == NULL)) {
+        listener_free(to);
+        return false;
+    }
+    to->advertised_port = advertised_port;
+    rpc_metrics_listener(server, to);
+    to->older = atomic_load(&server->listeners);
+    atomic_store_explicit(&server->listeners, to, memory_order_release);
+    server->listener_count++;
+    return true;
+}
+
+/* The first of the setup becomes the newest, and with it the one that stands for names that nobody knows. */
 static bool listeners_copy(struct rpc_kafka_server *server, const struct rpc_kafka_setup *setup)
 {
-    const uint32_t count = setup->listener_count > 0 ? setup->listener_count : 1;      /* one without sockets for those who only adopt */
-    if ((server->listeners = calloc(count, sizeof *server->listeners)) == NULL) return false;
-    server->listener_count = count;
-    for (uint32_t i = 0; i < count; i++) {
-        struct rpc_listener *to = &server->listeners[i];
-        const struct rpc_kafka_listener *from = i < setup->listener_count ? &setup->listeners[i] : NULL;
-        if ((to->name = copy(from != NULL ? from->name : "PLAINTEXT")) == NULL) return false;
-        if (from == NULL || from->advertised_host == NULL || from->advertised_host[0] == '\0') continue;
-        if ((to->advertised_host = copy(from->advertised_host)) == NULL) return false;
-        to->advertised_port = from->advertised_port;
+    if (setup->listener_count == 0) return listener_add(server, "PLAINTEXT", NULL, 0);     /* one without sockets for those who only adopt */
+    for (uint32_t i = setup->listener_count; i-- > 0;) {
+        const struct rpc_kafka_listener *from = &setup->listeners[i];
+        if (!listener_add(server, from->name, from->advertised_host, from->advertised_port)) return false;
     }
     return true;
 }
@@ -128,13 +148,12 @@ static void server_clear(struct rpc_kafka_server *server)
             }
         }
     }
-    for (uint32_t i = 0; i < server->listener_count; i++) {
-        free(server->listeners[i].name);
-        free(server->listeners[i].advertised_host);
+    for (struct rpc_listener *listener = atomic_load(&server->listeners), *older; listener != NULL; listener = older) {
+        older = listener->older;
+        listener_free(listener);
     }
     pthread_mutex_destroy(&server->refused_mutex);
     pthread_mutex_destroy(&server->limits_mutex);
-    free(server->listeners);
     free(server->loops);
     free(server);
 }
@@ -179,6 +198,20 @@ fail:
     return err;
 }
 
+enum ot_err rpc_kafka_server_listen(struct rpc_kafka_server *server, const struct rpc_kafka_listener *listener)
+{
+    enum ot_err err = server->listener_count >= LISTENERS_MAX ? OT_ERR_TOO_LARGE
+        : listener_add(server, listener->name, listener->advertised_host, listener->advertised_port) ? OT_OK : OT_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < listener->fd_count; i++) {
+        const enum ot_err one = err != OT_OK ? err : ot_net_serve(server->net, listener->fds[i], listener->name, server->peer ? &peer_handler : &handler, server);
+        if (err != OT_OK) close(listener->fds[i]);
+        err = one;
+    }
+    return err;
+}
+
+enum ot_err rpc_kafka_server_unlisten(struct rpc_kafka_server *server, const char *name) { return ot_net_unserve(server->net, name); }
+
 void rpc_kafka_server_stop(struct rpc_kafka_server *server, int64_t timeout_ms)
 {
     if (server != NULL) ot_net_drain(server->net, timeout_ms);
@@ -193,5 +226,5 @@ struct ot_net *rpc_kafka_server_net(struct rpc_kafka_server *server) { return se
 
 enum ot_err rpc_kafka_server_adopt(struct rpc_kafka_server *server, int fd)
 {
-    return ot_net_adopt(server->net, fd, server->listeners[0].name, server->peer ? &peer_handler : &handler, server);
+    return ot_net_adopt(server->net, fd, atomic_load(&server->listeners)->name, server->peer ? &peer_handler : &handler, server);
 }

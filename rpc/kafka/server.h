@@ -32,6 +32,10 @@ struct rpc_kafka_setup {
 
 /* Starts the reactors and accepts from here on. Sizes and limits come from broker_config. NO_MEMORY, IO; the listeners' sockets are closed then. */
 OT_MUST_CHECK enum ot_err rpc_kafka_server_start(struct broker *broker, const struct rpc_kafka_setup *setup, struct rpc_kafka_server **out);
+/* One more while it runs. Its sockets pass over in any case. One thread at a time. TOO_LARGE: there were too many since the start; NO_MEMORY. */
+OT_MUST_CHECK enum ot_err rpc_kafka_server_listen(struct rpc_kafka_server *server, const struct rpc_kafka_listener *listener);
+/* Those of this name go, and the connections that came over them once their answers left. Blocks for a moment. NO_MEMORY: nothing happened. */
+OT_MUST_CHECK enum ot_err rpc_kafka_server_unlisten(struct rpc_kafka_server *server, const char *name);
 /* Stop accepting; long polls are answered with what there is, what is in work is finished, for up to timeout_ms; then every connection is closed. NULL is fine. */
 void rpc_kafka_server_stop(struct rpc_kafka_server *server, int64_t timeout_ms);
 /* Waits until the broker has answered every call (so after broker_stop), then frees. NULL is fine. */

@@ -32,7 +32,8 @@ def test_a_key_is_explained(broker, topic):
     text = ottla(broker, "config", "explain", "retention.ms", "--topic", topic).out.decode()
     assert f"now       5000 for topic {topic}, from topic" in text and "hides     log.retention.ms=604800000, from built_in" in text
     text = ottla(broker, "config", "explain", "listeners").out.decode()
-    assert "from flag --set" in text and "with a restart" in text
+    assert "from flag --set" in text and "at run time, per broker" in text
+    assert "with a restart" in ottla(broker, "config", "explain", "log.dirs").out.decode()
     assert "another way to set log.retention.ms" in ottla(broker, "config", "explain", "log.retention.hours").out.decode()
     assert "none here" in ottla(broker, "config", "explain", "num.network.threads").out.decode()
     assert "try: ottla config explain retention.ms" in ottla(broker, "config", "explain", "retentoin.ms", status=3).err

@@ -250,8 +250,7 @@ static void texts_with_a_form_of_their_own_are_checked(void **state)
 static const struct { const char *key, *why; } differences[] = {
     { "controller.listener.names", "has no default there" },
     { "default.replication.factor", "-1: as many as the cluster can, at most 3" },
-    { "listener.security.protocol.map", "goes with listeners" },
-    { "listeners", "loopback alone unless it is said otherwise; listeners are not added while the server runs" },
+    { "listeners", "loopback alone unless it is said otherwise" },
     { "log.flush.interval.ms", "null there: it comes from its synonym, whose default it has here" },
     { "log.retention.ms", "null there: it comes from its synonyms, whose default it has here" },
     { "log.roll.jitter.ms", "null there: it comes from its synonym, whose default it has here" },

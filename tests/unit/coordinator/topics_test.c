@@ -108,6 +108,42 @@ static void a_registration_fences_until_the_broker_has_applied_it(void **state)
     assert_int_equal(value()->stamp.version, version);
 }
 
+static void a_running_broker_may_tell_other_endpoints(void **state)
+{
+    (void)state;
+    const struct coord_endpoint moved[2] = { { ot_str_of("PLAINTEXT"), ot_str_of("h"), 19092, ot_str_of("PLAINTEXT") }, { ot_str_of("INNER"), ot_str_of("i"), 2, ot_str_of("PLAINTEXT") } };
+    static const struct ot_uuid dirs[1] = { { { 9 } } };
+    struct coord_request ask = { .ask = COORD_ASK_REGISTER, .u.register_ = { .broker_id = 1, .incarnation_id = { { 2 } }, .boot_class = COORD_BOOT_CLEAN, .endpoints = moved,
+        .endpoint_count = 1, .dir_ids = dirs, .dir_count = 1, .rack = ot_str_of("r") } };
+    assert_int_equal(create("a", 1), OT_OK);
+    desk_ask(desk, &ask);
+    const int64_t epoch = ask.version;
+    struct coord_request beat = { .ask = COORD_ASK_HEARTBEAT, .u.heartbeat = { .broker_id = 1, .broker_epoch = epoch, .applied_version = epoch } };
+    desk_ask(desk, &beat);
+    assert_int_equal(partition("a", 0).leader, 1);
+    const struct coord_partition before = partition("a", 0);
+    for (uint32_t count = 2; count > 0; count--) {             /* one more, and one less again */
+        struct ot_coord_broker_row row;
+        struct ot_arena arena;
+        const int64_t version = value()->stamp.version;
+        ask.u.register_.endpoint_count = count;
+        desk_ask(desk, &ask);
+        assert_int_equal(ask.error, OT_OK);
+        assert_int_equal(ask.version, epoch);                  /* the epoch stays, so the leader does */
+        assert_int_equal(value()->stamp.version, version + 1);
+        ot_arena_init(&arena, 1u << 16);
+        assert_int_equal(coord_broker_get(value(), 1, &arena, &row), OT_OK);
+        assert_int_equal(row.endpoints.count, count);
+        assert_int_equal(row.endpoints.items[0].port, 19092);
+        assert_int_equal(row.broker_epoch, epoch);
+        assert_false(row.fenced);
+        assert_true(ot_str_equal(row.rack, ot_str_of("r")));
+        ot_arena_free(&arena);
+    }
+    assert_int_equal(partition("a", 0).leader_epoch, before.leader_epoch);
+    assert_int_equal(partition("a", 0).partition_epoch, before.partition_epoch);
+}
+
 static void a_machine_crash_of_a_sole_replica_needs_no_operator(void **state)
 {
     (void)state;
@@ -349,6 +385,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_registration_fences_until_the_broker_has_applied_it),
+        TEST(a_running_broker_may_tell_other_endpoints),
         TEST(a_machine_crash_of_a_sole_replica_needs_no_operator),
         TEST(a_durable_report_counts_only_under_its_epochs),
         TEST(a_name_remembers_the_epochs_of_its_former_topics),
