@@ -74,6 +74,10 @@ OT_MUST_CHECK enum ot_err ot_exec_thread_start(const char *name, struct ot_exec_
 struct ot_exec *ot_exec_thread_exec(struct ot_exec_thread *thread);
 void ot_exec_thread_stop(struct ot_exec_thread *thread);
 
+/* A thread of its own for one task that may be stuck in the kernel for who knows how long: nobody waits for its end, the process's included. False: there is no thread, and the task
+ * was not run. The name as above. */
+bool ot_exec_apart(const char *name, struct ot_task *task);
+
 /* The heap behind timers, for those who write an executor. Grows by doubling when armed; the node itself is the caller's. */
 struct ot_timer_heap { struct ot_timer **timers; uint32_t count, cap; };
 OT_MUST_CHECK enum ot_err ot_timer_heap_reserve(struct ot_timer_heap *heap, uint32_t count);   /* so that set never allocates */

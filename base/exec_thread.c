@@ -163,6 +163,34 @@ fail:
     return OT_ERR_NO_MEMORY;
 }
 
+/* ---- apart */
+
+struct apart { const char *name; struct ot_task *task; };
+
+static void *apart_main(void *arg)
+{
+    struct apart apart = *(struct apart *)arg;
+    free(arg);
+    pthread_setname_np(pthread_self(), apart.name);
+    apart.task->run(apart.task);
+    return NULL;
+}
+
+bool ot_exec_apart(const char *name, struct ot_task *task)
+{
+    OT_ASSERT(__builtin_strlen(name) < 16);
+    pthread_t thread;
+    struct apart *apart = malloc(sizeof(*apart));
+    if (apart == NULL) return false;
+    *apart = (struct apart){name, task};
+    if (pthread_create(&thread, NULL, apart_main, apart) != 0) {
+        free(apart);
+        return false;
+    }
+    (void)pthread_detach(thread);
+    return true;
+}
+
 struct ot_exec *ot_exec_thread_exec(struct ot_exec_thread *thread)
 {
     return &thread->exec;

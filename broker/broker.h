@@ -24,7 +24,8 @@ struct broker_setup {
     struct ot_exec *flush_exec;                /* pool: flush rounds, so that a slow disk does not hold up appends and reads */
     struct ot_exec *background_exec;           /* serial, with timers: retention, deletion, checkpoints, disk space */
     uint32_t sync_each_max;                    /* a directory that was not shut down cleanly and has more partitions has its file system synced once at start; else each is synced by itself */
-    uint32_t sync_wait_ms;                     /* that one sync is waited for so long, on flush_exec; 0: for ever, at once */
+    uint32_t sync_wait_ms;                     /* that one sync is waited for so long; 0: for ever, at once */
+    bool (*apart)(const char *name, struct ot_task *task);     /* ot_exec_apart: runs such a sync, which may be stuck when it is not waited for any more; NULL: flush_exec does it */
     uint32_t openings_max;                     /* so many logs are recovered at a time; 0: all that came */
     uint32_t start_wait_ms;                    /* a server that is alone waits no longer for partitions to open; 0: until all are. The others open meanwhile, those first that clients ask for */
     struct ot_exec *coord_exec;                /* serial, with timers: the coordinator's thread */

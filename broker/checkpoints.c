@@ -6,6 +6,7 @@
 #include "broker/core.h"
 #include "engine/compact.h"
 #include "base/log.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +114,8 @@ struct timespec broker_until(uint32_t ms)
     return until;
 }
 
-/* One sync of a file system, on another thread: others may have much to write there, and a start does not wait for that. */
+/* One sync of a file system, on another thread: others may have much to write there, and a start does not wait for that. One that was given up on holds that thread until the kernel
+ * lets it go, so it is none that flushes: there is at most one for each directory, and the end of the process does not wait for them. */
 struct settling { struct ot_task task; struct ot_io *io; pthread_mutex_t mutex; pthread_cond_t changed; int users; bool done; enum ot_err err; char path[4096]; };
 
 static void settling_leave(struct settling *settling)      /* with its mutex */
@@ -137,9 +139,10 @@ static void settling_run(struct ot_task *task)
     settling_leave(settling);
 }
 
-static bool settle(struct broker_core *core, uint32_t dir, uint32_t most_ms)
+static bool settle(struct broker_core *core, uint32_t dir, const struct broker_setup *setup)
 {
     const char *path = eng_store_dir_path(core->store, dir);
+    const uint32_t most_ms = setup->sync_wait_ms;
     if (most_ms == 0) return core->io->ops->sync_all(core->io, path) == OT_OK;
     struct settling *settling = calloc(1, sizeof(*settling));
     const struct timespec until = broker_until(most_ms);
@@ -148,9 +151,11 @@ static bool settle(struct broker_core *core, uint32_t dir, uint32_t most_ms)
     snprintf(settling->path, sizeof(settling->path), "%s", path);
     pthread_mutex_init(&settling->mutex, NULL);
     pthread_cond_init(&settling->changed, NULL);
-    ot_exec_post(core->flush_exec, &settling->task);
+    const bool begun = setup->apart == NULL || setup->apart("settle", &settling->task);
+    if (setup->apart == NULL) ot_exec_post(core->flush_exec, &settling->task);
     pthread_mutex_lock(&settling->mutex);
-    for (int waited = 0; !settling->done && waited == 0;) waited = pthread_cond_clockwait(&settling->changed, &settling->mutex, CLOCK_MONOTONIC, &until);
+    settling->users -= begun ? 0 : 1;
+    for (int waited = begun ? 0 : ETIMEDOUT; !settling->done && waited == 0;) waited = pthread_cond_clockwait(&settling->changed, &settling->mutex, CLOCK_MONOTONIC, &until);
     bool settled = settling->done && settling->err == OT_OK;
     if (!settling->done) ot_log(OT_LOG_INFO, "broker", "file_system_busy", "log_dir=%s text=\"its sync takes long: each partition is synced by itself instead\"", path);
     settling_leave(settling);
@@ -159,15 +164,15 @@ static bool settle(struct broker_core *core, uint32_t dir, uint32_t most_ms)
 
 /* Of thousands of partitions each would wait for several syncs of its own before it serves, when its process was killed: one sync of the file system does for all. Where that fails
  * each is on its own again. */
-void broker_settle_dirs(struct broker_core *core, uint32_t sync_each_max, uint32_t most_ms)
+void broker_settle_dirs(struct broker_core *core, const struct broker_setup *setup)
 {
     uint32_t counts[BROKER_DIRS_MAX] = { 0 };
     for (uint32_t i = 0; i < core->found.count; i++)
         for (const struct broker_found *found = core->found.entries[i].value; found != NULL; found = found->other)
             counts[found->dir] += found->folder;
     for (uint32_t dir = 0; dir < eng_store_dir_count(core->store) && dir < BROKER_DIRS_MAX; dir++) {
-        if (core->clean[dir] || counts[dir] <= sync_each_max || eng_store_dir_offline(core->store, dir)) continue;
-        core->settled[dir] = settle(core, dir, most_ms);
+        if (core->clean[dir] || counts[dir] <= setup->sync_each_max || eng_store_dir_offline(core->store, dir)) continue;
+        core->settled[dir] = settle(core, dir, setup);
     }
 }
 

@@ -254,7 +254,7 @@ void broker_found_free(struct broker_found *found);                    /* NULL i
 size_t broker_name_key(char out[static 320], const char *topic, int32_t partition);    /* "topic\0" + partition as text */
 OT_MUST_CHECK enum ot_err broker_checkpoints_load(struct broker_core *core);
 struct timespec broker_until(uint32_t ms);     /* from now, on CLOCK_MONOTONIC: for pthread_cond_clockwait */
-void broker_settle_dirs(struct broker_core *core, uint32_t sync_each_max, uint32_t most_ms);     /* before any partition opens. Blocks */
+void broker_settle_dirs(struct broker_core *core, const struct broker_setup *setup);     /* before any partition opens. Blocks */
 void broker_checkpoints_free(struct broker_core *core);
 /* Answers the log directories, one bit each, whose files do not say what holds now: failed, offline, or no memory for it. sync: on a full disk the reserve is given for it. */
 uint64_t broker_checkpoints_write(struct broker_core *core, bool sync);

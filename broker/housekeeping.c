@@ -188,7 +188,7 @@ enum ot_err broker_core_init(struct broker_core *core, const struct broker_setup
     eng_store_on_offline(store, went_offline, core);
     enum ot_err err = broker_fetch_sessions_new(core, &core->sessions);
     if (err == OT_OK) err = broker_checkpoints_load(core);
-    if (err == OT_OK) broker_settle_dirs(core, setup->sync_each_max, setup->sync_wait_ms);
+    if (err == OT_OK) broker_settle_dirs(core, setup);
     broker_space_check(core);
     broker_metrics_watch(core);
     return err;

@@ -134,6 +134,7 @@ static enum ot_err start_broker(struct house *house)
         .io_exec = ot_exec_pool_exec(house->io_pool),
         .sync_each_max = SYNC_EACH_MAX,
         .sync_wait_ms = SYNC_WAIT_MS,
+        .apart = ot_exec_apart,
         .openings_max = OT_MAX(house->io_threads - 1, 1u),
         .start_wait_ms = START_WAIT_MS,
         .flush_exec = ot_exec_pool_exec(house->flush_pool),

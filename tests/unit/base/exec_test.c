@@ -236,6 +236,29 @@ static void *post_all(void *arg)
     return NULL;
 }
 
+struct alone { struct ot_task task; pthread_mutex_t mutex; pthread_cond_t changed; pthread_t thread; bool ran; };
+
+static void run_alone(struct ot_task *task)
+{
+    struct alone *alone = OT_CONTAINER(task, struct alone, task);
+    pthread_mutex_lock(&alone->mutex);
+    alone->thread = pthread_self();
+    alone->ran = true;
+    pthread_cond_signal(&alone->changed);
+    pthread_mutex_unlock(&alone->mutex);
+}
+
+static void a_task_apart_has_a_thread_of_its_own(void **state)
+{
+    (void)state;
+    static struct alone alone = {.task.run = run_alone, .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    assert_true(ot_exec_apart("apart", &alone.task));
+    pthread_mutex_lock(&alone.mutex);
+    while (!alone.ran) pthread_cond_wait(&alone.changed, &alone.mutex);
+    assert_false(pthread_equal(alone.thread, pthread_self()));
+    pthread_mutex_unlock(&alone.mutex);
+}
+
 static void a_thread_runs_one_task_at_a_time_in_the_order_posted(void **state)
 {
     (void)state;
@@ -512,7 +535,8 @@ TEST_MAIN(cmocka_unit_test(what_is_posted_soon_goes_out_at_the_end_of_the_turn_t
     cmocka_unit_test(on_a_thread_without_turns_soon_is_now), cmocka_unit_test(the_heap_gives_the_earliest_through_any_moves), cmocka_unit_test(a_reserved_heap_does_not_move),
     cmocka_unit_test(a_pool_runs_every_task_once), cmocka_unit_test(stopping_a_pool_runs_what_is_queued_and_what_that_posts),
     cmocka_unit_test(a_pool_runs_tasks_side_by_side_and_counts_the_waiting), cmocka_unit_test(a_pool_has_no_timers),
-    cmocka_unit_test(a_thread_runs_one_task_at_a_time_in_the_order_posted), cmocka_unit_test(timers_fire_in_order_and_never_early),
+    cmocka_unit_test(a_task_apart_has_a_thread_of_its_own),
+        cmocka_unit_test(a_thread_runs_one_task_at_a_time_in_the_order_posted), cmocka_unit_test(timers_fire_in_order_and_never_early),
     cmocka_unit_test(a_timer_that_is_always_due_leaves_tasks_their_turn), cmocka_unit_test(timers_are_set_on_their_own_thread_only),
     cmocka_unit_test(a_stopping_thread_runs_what_is_queued_and_what_that_posts),
     cmocka_unit_test(a_turn_has_an_age_where_there_are_turns) /* last: the main thread has turns from then on */)

@@ -28,6 +28,7 @@ struct core_fixture {
     bool two_dirs;
     int32_t node_id;                           /* 0: 1 */
     uint32_t sync_each_max, sync_wait_ms, openings_max;
+    bool (*apart)(const char *name, struct ot_task *task);
     uint64_t unclean;                          /* what the last stop said */
     int opened;
     enum ot_err open_err;
@@ -91,7 +92,7 @@ static inline void fixture_start(struct core_fixture *f)
     uint32_t bad = 0;
     assert_int_equal(eng_store_open(io, &store_config, &f->store, &bad), OT_OK);
     struct broker_setup setup = { .io = io, .config = f->config, .io_exec = f->io, .flush_exec = f->flush, .background_exec = f->background,
-        .coord_exec = f->background, .sync_each_max = f->sync_each_max, .sync_wait_ms = f->sync_wait_ms, .openings_max = f->openings_max, .decode_pool = f->pool, .metrics = f->metrics };
+        .coord_exec = f->background, .sync_each_max = f->sync_each_max, .sync_wait_ms = f->sync_wait_ms, .apart = f->apart, .openings_max = f->openings_max, .decode_pool = f->pool, .metrics = f->metrics };
     f->broker = calloc(1, sizeof(*f->broker));
     f->broker->setup = setup;
     f->broker->node_id = f->node_id == 0 ? 1 : f->node_id;

@@ -563,6 +563,39 @@ static void a_server_that_was_killed_syncs_once_for_all_its_partitions(void **st
     restart_on(f, NULL, 0, 9);
 }
 
+static struct ot_task *held;
+static bool hold(const char *name, struct ot_task *task)
+{
+    assert_string_equal(name, "settle");
+    held = task;
+    return true;
+}
+static bool no_thread(const char *name, struct ot_task *task)
+{
+    (void)name, (void)task;
+    return false;
+}
+
+/* As on a file system where a sync does not come back: nobody else's thread is in it, and the partition serves. It may come back when all is long over. */
+static void a_sync_that_was_given_up_on_holds_no_thread_that_flushes(void **state)
+{
+    struct core_fixture *f = *state;
+    open_one(f, 1);
+    assert_int_equal(put(f, 0), OT_OK);
+    f->sync_wait_ms = 1;
+    for (int round = 0; round < 2; round++) {
+        f->apart = round == 0 ? hold : no_thread;
+        restart_on(f, NULL, 0, 2 + round);
+        assert_int_equal(eng_log_flushed_end(fixture_partition(f, 0)->log), 1 + round);
+        assert_int_equal(put(f, 0), OT_OK);                    /* flushes go on */
+        assert_true(round == 0 ? held != NULL : held == NULL);
+        if (held != NULL) held->run(held);
+        held = NULL;
+    }
+    f->apart = NULL;
+    f->sync_wait_ms = 0;
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -583,6 +616,7 @@ int main(void)
         TEST(a_slow_writer_of_the_checkpoints_does_not_put_back_a_log_start),
         TEST(who_waits_and_what_is_damaged_is_counted),
         TEST(a_server_that_was_killed_syncs_once_for_all_its_partitions),
+        TEST(a_sync_that_was_given_up_on_holds_no_thread_that_flushes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
