@@ -131,6 +131,7 @@
     X(request_timeout_ms, "request.timeout.ms", INT, "30000", 0, INT32_MAX, NULL, RESTART, NULL, "how long a forwarded request may take") \
     X(telemetry_max_bytes, "telemetry.max.bytes", INT, "1048576", 1, INT32_MAX, NULL, RESTART, NULL, "largest push of metrics that a client may make about itself") \
     X(offsets_topic_num_partitions, "offsets.topic.num.partitions", INT, "50", 1, INT32_MAX, NULL, RESTART, NULL, "partitions of __consumer_offsets when it is made") \
+    X(offsets_topic_compression_codec, "offsets.topic.compression.codec", INT, "0", 0, 4, NULL, RESTART, NULL, "codec of what is written to __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd; what belongs to a transaction stays plain") \
     X(offsets_topic_replication_factor, "offsets.topic.replication.factor", INT, "3", 1, 32767, NULL, RESTART, NULL, "replicas of __consumer_offsets when it is made; as many as there are live brokers if there are fewer") \
     X(offsets_topic_segment_bytes, "offsets.topic.segment.bytes", INT, "104857600", 1, INT32_MAX, NULL, RESTART, NULL, "segment.bytes of __consumer_offsets when it is made") \
     X(offsets_commit_timeout_ms, "offsets.commit.timeout.ms", INT, "5000", 1, INT32_MAX, NULL, RESTART, NULL, "how long a group's or transaction's record may take to be committed") \

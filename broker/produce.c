@@ -116,6 +116,15 @@ static void refuse(struct broker_produce_part *part, enum ot_err error, const ch
     snprintf(part->text, sizeof(part->text), "%s", text);
 }
 
+static bool is_client(const struct broker_produce_part *part) { return part->call->origin != ENG_ORIGIN_COORDINATOR; }
+
+/* What the coordinators write stays as it is, but for __consumer_offsets where that is wanted. */
+static enum eng_codec codec_of_coordinator(const struct broker_produce_part *part)
+{
+    const int32_t codec = broker_config_current(part->owner->core->config)->offsets_topic_compression_codec;
+    return codec > 0 && strcmp(part->owner->topic->name, "__consumer_offsets") == 0 ? (enum eng_codec)codec : ENG_CODEC_PRODUCER;
+}
+
 static struct eng_batch_rules rules_of(const struct broker_produce_part *part)
 {
     const struct broker_produce *produce = part->call;
@@ -129,8 +138,8 @@ static struct eng_batch_rules rules_of(const struct broker_produce_part *part)
     rules.compact_only = strstr(topic->cleanup_policy, "compact") != NULL;
     rules.origin = produce->origin;
     rules.produce_api_version = produce->api_version;
-    /* what the coordinators write stays as it is: it is checked on the thread that wrote it, which its transactions' guards live on */
-    if (produce->origin == ENG_ORIGIN_COORDINATOR || !eng_codec_by_name(topic->compression_type, &rules.compression)) rules.compression = ENG_CODEC_PRODUCER;
+    if (produce->origin == ENG_ORIGIN_COORDINATOR) rules.compression = codec_of_coordinator(part);
+    else if (!eng_codec_by_name(topic->compression_type, &rules.compression)) rules.compression = ENG_CODEC_PRODUCER;
     rules.level = rules.compression == ENG_CODEC_GZIP ? topic->compression_gzip_level
         : rules.compression == ENG_CODEC_LZ4 ? topic->compression_lz4_level
         : rules.compression == ENG_CODEC_ZSTD ? topic->compression_zstd_level : ENG_CODEC_LEVEL_DEFAULT;
@@ -193,6 +202,8 @@ static bool check(struct broker *broker, struct broker_produce_part *part)
         snprintf(part->text, sizeof(part->text), "%s", part->verdict.text);
         return false;
     }
+    /* and what has to do with a transaction is checked on the thread that wrote it, which the transaction's guards live on */
+    if (!is_client(part) && (part->verdict.info.transactional || part->verdict.info.control)) part->verdict.rebuild = part->verdict.needs_deep = false;
     if (produce->origin == ENG_ORIGIN_CLIENT && part->verdict.info.transactional && produce->transactional_id.null) {
         refuse(part, OT_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without a transactional id");
         return false;
@@ -253,35 +264,46 @@ static bool check_here(struct broker_produce_part *part)
     return good;
 }
 
-static void deep_run(struct ot_task *task)
+static void rebuild(struct broker_produce_part *part, const struct eng_batch_rules *rules, struct broker_decoder *decoder)
 {
-    struct broker_produce_part *part = OT_CONTAINER(task, struct broker_produce_part, task);
+    struct eng_sink sink;
+    eng_sink_pool(&sink, part->owner->core->decode_pool, (size_t)rules->max_message_bytes);
+    part->error = eng_batch_rebuild(part->records, part->records_bytes, rules, decoder->decode, decoder->encode, &part->verdict, &sink);
+    if (part->error == OT_OK) {
+        part->own_buf = eng_sink_take(&sink);
+        part->records = part->own_buf->data;
+        part->records_bytes = part->own_buf->bytes;
+    }
+    eng_sink_free(&sink);
+}
+
+static void check_deep(struct broker_produce_part *part)
+{
     struct broker_core *core = part->owner->core;
     struct eng_batch_rules rules = rules_of(part);
     struct broker_decoder *decoder = broker_decoder_take(core);
-    bool queued = false;
     if (decoder == NULL) {
         refuse(part, OT_ERR_NO_MEMORY, "no memory for a decoding window");
     } else {
         part->error = eng_batch_check_deep(part->records, part->records_bytes, &rules, decoder->decode, &part->verdict);
-        if (part->error == OT_OK && part->verdict.rebuild) {
-            struct eng_sink sink;
-            eng_sink_pool(&sink, core->decode_pool, (size_t)rules.max_message_bytes);
-            part->error = eng_batch_rebuild(part->records, part->records_bytes, &rules, decoder->decode, decoder->encode, &part->verdict, &sink);
-            if (part->error == OT_OK) {
-                part->own_buf = eng_sink_take(&sink);
-                part->records = part->own_buf->data;
-                part->records_bytes = part->own_buf->bytes;
-            }
-            eng_sink_free(&sink);
-        }
+        if (part->error == OT_OK && part->verdict.rebuild) rebuild(part, &rules, decoder);
         broker_decoder_give(core, decoder);
-        if (part->error != OT_OK) {
-            snprintf(part->text, sizeof(part->text), "%s", part->verdict.text);
-        } else {
-            if (!part->verdict.rebuild) eng_batch_settle(part->records, part->records_bytes, &part->verdict);
-            queued = enqueue(part);
-        }
+        if (part->error != OT_OK) snprintf(part->text, sizeof(part->text), "%s", part->verdict.text);
+    }
+    if (part->error == OT_OK || is_client(part)) return;
+    part->verdict.rebuild = false;             /* a coordinator lives on what it writes: rather plain than not at all */
+    part->verdict.err = part->error = OT_OK;
+    part->text[0] = 0;
+}
+
+static void deep_run(struct ot_task *task)
+{
+    struct broker_produce_part *part = OT_CONTAINER(task, struct broker_produce_part, task);
+    bool queued = false;
+    check_deep(part);
+    if (part->error == OT_OK) {
+        if (!part->verdict.rebuild) eng_batch_settle(part->records, part->records_bytes, &part->verdict);
+        queued = enqueue(part);
     }
     leave_checks(part, queued);
 }

@@ -46,6 +46,7 @@ struct broker_shard {
     struct broker_shard_op *parked, **parked_last; int64_t parked_until_us;
     struct broker_shard_batch *building, *ready, **ready_last, *sent, **sent_last;     /* in this order they go */
     uint32_t sent_count;
+    bool unqueued;                             /* the last that was sent is not in the lane yet */
     struct broker_shard_marker *markers, **markers_last;       /* that came during the load */
     /* of the load */
     enum ot_err load_error;

@@ -102,7 +102,13 @@ static void batch_done(struct broker_call *call)
     if (shard->ready != NULL || shard->building != NULL) flush_ask(shard);
 }
 
-static void queued(struct broker_produce *produce) { (void)produce; }
+/* The next one may follow: where batches are compressed, one that is small would overtake. */
+static void queued(struct broker_produce *produce)
+{
+    struct broker_shard *shard = OT_CONTAINER(produce, struct broker_shard_batch, produce)->shard;
+    shard->unqueued = false;
+    if (shard->ready != NULL || shard->building != NULL) flush_ask(shard);
+}
 
 static void send(struct broker_shard *shard, struct broker_shard_batch *batch)
 {
@@ -128,7 +134,7 @@ static void send(struct broker_shard *shard, struct broker_shard_batch *batch)
         write->guard->also = batch->part.guards;
         batch->part.guards = write->guard;
     }
-    (void)broker_produce(shard->broker, &batch->produce);
+    shard->unqueued = !broker_produce(shard->broker, &batch->produce);
 }
 
 static void to_ready(struct broker_shard *shard)
@@ -144,7 +150,7 @@ static void flush_run(struct ot_task *task)
 {
     struct broker_shard *shard = OT_CONTAINER(task, struct broker_shard, flush_task);
     shard->flush_asked = false;
-    while (shard->stage == BROKER_SHARD_SERVING && !shard->fail_asked && shard->sent_count < BROKER_SHARD_IN_FLIGHT_MAX) {
+    while (shard->stage == BROKER_SHARD_SERVING && !shard->fail_asked && !shard->unqueued && shard->sent_count < BROKER_SHARD_IN_FLIGHT_MAX) {
         if (shard->ready == NULL && shard->building != NULL) to_ready(shard);
         struct broker_shard_batch *batch = shard->ready;
         if (batch == NULL) return;

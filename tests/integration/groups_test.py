@@ -306,3 +306,35 @@ def test_kafkas_formatters_read_the_offsets_topic(quick, topic):
     groups = [r for r in seen["GroupMetadataMessageFormatter"] if r["key"]["data"].get("group") == topic and r.get("value")]
     assert groups[-1]["value"]["data"]["members"] == []
     assert any(len(r["value"]["data"]["members"]) == 1 for r in groups)
+
+
+@pytest.mark.parametrize("codec", [4, 1])
+def test_committed_offsets_are_compressed_where_that_is_wanted(own_broker, name, codec):
+    """In order, and found again; what belongs to a transaction stays plain, as its guards want it."""
+    import batch
+    broker = own_broker(offsets_topic_compression_codec=str(codec), offsets_topic_num_partitions="1", **QUICK)
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": name, "enable.auto.commit": False})
+    with broker.connect() as connection:
+        Admin(connection).create(name, partitions=4)
+    for offset in range(1, 60):
+        consumer.commit(offsets=[TopicPartition(name, p, offset, metadata="m" * 500) for p in range(4)], asynchronous=offset % 5 != 0)
+    consumer.commit(offsets=[TopicPartition(name, p, 60) for p in range(4)], asynchronous=False)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": name})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction([TopicPartition(name, 0, 70)], consumer.consumer_group_metadata(), 20)
+    producer.commit_transaction(20)
+    consumer.close()
+    for killed in (False, True):
+        if killed:
+            broker.kill()
+            broker.start()
+        again = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": name})
+        assert [p.offset for p in again.committed([TopicPartition(name, p) for p in range(4)], timeout=20)] == [70, 60, 60, 60]
+        again.close()
+    broker.stop()
+    codecs = {False: set(), True: set()}
+    for log in sorted(broker.partition("__consumer_offsets").glob("*.log")):
+        for one in batch.read(log.read_bytes()):
+            codecs[bool(one.attributes & 0x30)].add(one.attributes & 7)
+    assert codecs == {False: {codec}, True: {0}}
