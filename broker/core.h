@@ -153,6 +153,7 @@ struct broker_partition {
     struct ot_task look_task;                  /* on the replication's executor: whom to fetch from, what to propose */
     struct broker_fetch_slot *slot;            /* of the replication: where this partition is fetched; */
     int64_t asked_number, ask_due_us;          /* what was asked of the coordinator last, and when it is asked again */
+    bool in_news;                              /* it is in the list of those that may have something to ask; of the replication's executor */
 };
 
 /* Everything below is called with the partition's mutex held, except where said. */

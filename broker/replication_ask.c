@@ -11,8 +11,7 @@
 
 void broker_news_add(struct broker_replication *all, struct broker_partition *partition)
 {
-    for (uint32_t i = 0; i < all->news_count; i++)
-        if (all->news[i] == partition) return;
+    if (partition->in_news) return;
     if (all->news_count == all->news_cap) {
         const uint32_t cap = OT_MAX(all->news_cap * 2, 64u);
         struct broker_partition **wider = realloc(all->news, cap * sizeof *wider);
@@ -20,12 +19,19 @@ void broker_news_add(struct broker_replication *all, struct broker_partition *pa
         all->news = wider;
         all->news_cap = cap;
     }
+    partition->in_news = true;
     all->news[all->news_count++] = broker_partition_ref(partition);
+}
+
+static void news_leave(struct broker_partition *partition)
+{
+    partition->in_news = false;
+    broker_partition_put(partition);
 }
 
 void broker_news_drop(struct broker_replication *all)
 {
-    for (uint32_t i = 0; i < all->news_count; i++) broker_partition_put(all->news[i]);
+    for (uint32_t i = 0; i < all->news_count; i++) news_leave(all->news[i]);
     all->news_count = 0;
 }
 
@@ -170,9 +176,10 @@ void broker_news_pump(struct broker_replication *all)
     alter->durable = false;
     for (uint32_t i = 0; i < all->news_count; i++) {
         struct broker_partition *partition = all->news[i];
-        const enum wish wish = look_at(all, partition);
+        /* of thousands that lost a member at one time, each request looks at those that it takes */
+        const enum wish wish = alter->durable || alter->count == BROKER_ALTERS_MAX ? WISH_LATER : look_at(all, partition);
         if (wish == WISH_LATER) all->news[kept++] = partition;
-        else broker_partition_put(partition);  /* the request holds it, and puts it back into the list */
+        else news_leave(partition);            /* the request holds it, and puts it back into the list */
     }
     all->news_count = kept;
     again(all);

@@ -310,11 +310,12 @@ static struct broker_fetch_slot *slot_for(struct broker_fetch_stream *stream, ui
     return NULL;
 }
 
-static void answer_take(struct broker_fetch_stream *stream, const struct ot_fetch_response *response)
+static enum ot_err answer_take(struct broker_fetch_stream *stream, const struct ot_fetch_response *response)
 {
     uint32_t at = 0, started = 0;
     struct broker_fetch_slot **work = ot_arena_array(&stream->arena, stream->slot_count + 1, sizeof(*work));
-    for (int32_t t = 0; work != NULL && t < response->responses.count; t++) {
+    if (work == NULL) return OT_ERR_NO_MEMORY;
+    for (int32_t t = 0; t < response->responses.count; t++) {
         const struct ot_fetch_response_fetchable_topic_response *topic = &response->responses.items[t];
         for (int32_t p = 0; p < topic->partitions.count; p++) {
             struct broker_fetch_slot *slot = slot_for(stream, &at, &topic->topic_id, topic->partitions.items[p].partition_index);
@@ -324,6 +325,7 @@ static void answer_take(struct broker_fetch_stream *stream, const struct ot_fetc
         }
     }
     for (uint32_t i = 0; i < started; i++) broker_follow_put(work[i]->partition, &work[i]->follow);      /* none ends before all are counted */
+    return OT_OK;
 }
 
 static enum ot_err answer_read(struct broker_fetch_stream *stream)
@@ -336,8 +338,7 @@ static enum ot_err answer_read(struct broker_fetch_stream *stream)
     enum ot_err err = ot_wire_response_header_decode(ot_api_find(OT_API_FETCH), FETCH_VERSION, &in, &stream->arena, &correlation_id, &error);
     if (err == OT_OK) err = ot_fetch_response_decode(&response, FETCH_VERSION, &in, &stream->arena, &error);
     if (err == OT_OK && response.error_code != 0) err = (enum ot_err)response.error_code;
-    if (err == OT_OK) answer_take(stream, &response);
-    return err;
+    return err == OT_OK ? answer_take(stream, &response) : err;
 }
 
 static void stream_pause(struct broker_fetch_stream *stream, enum ot_err err)
