@@ -8,7 +8,7 @@ import batch
 import harness
 from admin import Admin, error
 from apache_kafka import Kafka
-from kafka_directory_test import offsets, write
+from kafka_directory_test import BASE, offsets, value, write_and_trim
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -37,7 +37,7 @@ def test_a_partition_of_kafka_is_adopted(can_adopt, own_broker, tmp_path, name, 
             admin = Admin(c)
             admin.create(name)
             producer, epoch = admin.producer_id()
-            records = write(admin, name, producer, epoch)
+            records = write_and_trim(admin, name, producer, epoch)
             leader_epoch = admin.describe(name)["partitions"][0]["leaderEpoch"]
             wanted = offsets(admin, name, leader_epoch)
         getattr(kafka, end)()
@@ -55,9 +55,7 @@ def test_a_partition_of_kafka_is_adopted(can_adopt, own_broker, tmp_path, name, 
         (latest, _, newest), times, end = offsets(admin, name, leader_epoch)
         assert ([latest, newest], times[1:], end) == ([wanted[0][0], wanted[0][2]], wanted[1][1:], wanted[2])
         assert admin.list_offset(name, -1)["offset"] == 800
-        last = [b"39-%d:" % j + b"x" * 2000 for j in range(20)]
-        from kafka_directory_test import BASE
-        repeat = batch.build(last, codec="zstd", timestamps=[BASE + 39000 + j for j in range(20)], producer=(producer, epoch, 380))
+        repeat = batch.build([value(39, j) for j in range(20)], codec="zstd", timestamps=[BASE + 39000 + j for j in range(20)], producer=(producer, epoch, 380))
         answer = admin.produce_raw(name, repeat)
         assert (error(answer), answer["baseOffset"]) == ("NONE", 780), "the producer's last batch was not recognised"
         assert admin.produce(name, "after") == 800

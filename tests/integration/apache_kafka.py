@@ -26,9 +26,10 @@ group.initial.rebalance.delay.ms=0
 
 
 class Kafka:
-    def __init__(self, directory, heap=("-Xms512m", "-Xmx512m"), **settings):
+    def __init__(self, directory, heap=("-Xms512m", "-Xmx512m"), loud=(), **settings):
+        """loud: loggers that tell what they do, and not only what went wrong."""
         need_java()
-        self.directory, self.heap, self.process = Path(directory), list(heap), None
+        self.directory, self.heap, self.process = Path(directory), [*heap, *(f"-Dorg.slf4j.simpleLogger.log.{one}=info" for one in loud)], None
         self.data, self.log_path = self.directory / "data", self.directory / "kafka.log"
         self.port, controller = free_ports(2)
         self.bootstrap = f"127.0.0.1:{self.port}"
@@ -72,6 +73,7 @@ class Kafka:
 
     def kill(self):
         if self.process is not None:
-            os.kill(self.process.pid, signal.SIGKILL)
+            if self.process.poll() is None:
+                os.kill(self.process.pid, signal.SIGKILL)
             self.process.wait(30)
             self.process = None

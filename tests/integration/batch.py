@@ -23,7 +23,7 @@ def compress(codec, data):
         piece = snappy.compress(data)
         return XERIAL + struct.pack(">i", len(piece)) + piece
     if codec == "lz4":
-        return lz4.frame.compress(data)
+        return lz4.frame.compress(data, block_linked=False)
     return zstandard.compress(data) if codec == "zstd" else data
 
 
