@@ -385,6 +385,7 @@ enum ot_err broker_make(const struct broker_setup *setup, struct broker **out)
     broker_jobs_init(broker);
     broker_member_init(broker);
     pthread_mutex_init(&broker->auto_creates.mutex, NULL);
+    pthread_mutex_init(&broker->rest.mutex, NULL);
     ot_map_init(&broker->auto_creates.names);
     pthread_mutex_init(&broker->starting.mutex, NULL);
     pthread_cond_init(&broker->starting.changed, NULL);
@@ -497,6 +498,7 @@ void broker_close(struct broker *broker)
     broker_member_free(broker);
     ot_map_free(&broker->auto_creates.names);
     pthread_mutex_destroy(&broker->auto_creates.mutex);
+    pthread_mutex_destroy(&broker->rest.mutex);
     pthread_mutex_destroy(&broker->starting.mutex);
     pthread_cond_destroy(&broker->starting.changed);
     free(broker->identity);

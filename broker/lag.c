@@ -196,31 +196,36 @@ static void one(struct broker *broker, struct walk *walk, struct broker_lag_part
     broker_partition_put(owner);
 }
 
-static void done_run(struct ot_task *task)
+void broker_lag_settle(struct broker_lag *lag)
 {
-    struct broker_lag *lag = OT_CONTAINER(task, struct broker_lag, call.task);
-    lag->call.done(&lag->call);
+    if (--lag->open == 0) lag->call.done(&lag->call);
 }
+
+static void done_run(struct ot_task *task) { broker_lag_settle(OT_CONTAINER(task, struct broker_lag, call.task)); }
 
 static void io_run(struct ot_task *task)
 {
     struct broker_lag *lag = OT_CONTAINER(task, struct broker_lag, io_task);
     struct broker_core *core = broker_core_of(lag->broker);
     struct walk *walk = malloc(sizeof *walk);
+    uint32_t left = 0;
     int64_t budget = BATCHES_MAX, now_us = ot_exec_now_us(core->background_exec);
     const int64_t end_us = now_us + TIME_MAX_US;
     if (walk != NULL) *walk = (struct walk){ .core = core };
+    for (uint32_t i = 0; i < lag->part_count; i++) left += lag->parts[i].away < 0;
     for (uint32_t i = 0; i < lag->part_count; i++) {
+        if (lag->parts[i].away >= 0) continue;
         if (walk == NULL) {
             lag->parts[i].error = OT_ERR_NO_MEMORY;
             continue;
         }
-        const int64_t share = walk->budget = OT_MAX(budget / (lag->part_count - i), (int64_t)BATCHES_PART_MIN);
+        const int64_t share = walk->budget = OT_MAX(budget / left, (int64_t)BATCHES_PART_MIN);
         walk->sure = BATCHES_PART_MIN;
-        walk->deadline_us = now_us + OT_MAX((end_us - now_us) / (lag->part_count - i), 0);
+        walk->deadline_us = now_us + OT_MAX((end_us - now_us) / left, 0);
         one(lag->broker, walk, &lag->parts[i]);
         now_us = ot_exec_now_us(core->background_exec);
         budget = OT_MAX(budget - (share - walk->budget), 0);
+        left--;
     }
     free(walk);
     lag->call.task.run = done_run;
@@ -230,6 +235,9 @@ static void io_run(struct ot_task *task)
 void broker_lag(struct broker *broker, struct broker_lag *lag)
 {
     lag->broker = broker;
+    lag->open = 1;
+    for (uint32_t i = 0; i < lag->part_count; i++) lag->parts[i].away = -1;
+    if (!lag->here) broker_lag_away(broker, lag);
     lag->io_task.run = io_run;
     ot_exec_post(broker_core_of(broker)->io_exec, &lag->io_task);
 }

@@ -11,6 +11,7 @@
 #define CLIENT_ID "ottla"
 #define ANSWER_BYTES_MAX (16u << 20)
 #define CALLS_MAX 256u
+#define ALONE_SILENCE_US 300000000             /* of a call that is alone: its deadline decides */
 #define SILENCE_US 3000000                     /* an answer is due and nothing comes: another connection may do better */
 #define CONNECT_US 2000000
 #define MISSES 4u                              /* tries in vain before another place is tried */
@@ -63,6 +64,10 @@ static void links_close(struct broker_peer *peer)
     for (int kind = 0; kind < BROKER_PEER_KINDS; kind++) {
         ot_link_close(peer->links[kind]);
         peer->links[kind] = NULL;
+    }
+    for (int i = 0; i < BROKER_PEER_LANES; i++) {
+        ot_link_close(peer->lanes[i].link);
+        peer->lanes[i].link = NULL;
     }
 }
 
@@ -346,12 +351,79 @@ enum ot_err broker_peer_answer(int16_t key, int16_t version, const struct ot_buf
     return ot_wire_response_header_decode(ot_api_find(key), version, in, arena, &correlation_id, NULL) == OT_OK ? OT_OK : OT_ERR_MALFORMED;
 }
 
+/* ---- calls that are alone on a connection */
+
+/* Mutex held. One that is up already, else one that is to be made. NULL: all are in use, or there is no such peer. */
+static struct broker_peer_lane *lane_take(struct broker_peer *peer)
+{
+    struct broker_peer_lane *lane = NULL;
+    struct ot_link_setup setup;
+    if (peer == NULL || peer->port == 0) return NULL;
+    for (int i = 0; i < BROKER_PEER_LANES; i++) {
+        struct broker_peer_lane *one = &peer->lanes[i];
+        if (one->call == NULL && (lane == NULL || (one->link != NULL && ot_link_up(one->link)))) lane = one;
+        if (lane != NULL && lane->link != NULL && ot_link_up(lane->link)) break;
+    }
+    if (lane == NULL || lane->link != NULL) return lane;
+    setup = setup_of(peer);
+    setup.calls_max = 4;
+    setup.silence_us = ALONE_SILENCE_US;
+    return ot_link_open(peer->peers->links, &setup, &lane->link) == OT_OK ? lane : NULL;
+}
+
+static void call_alone(struct broker_peers *peers, struct broker_peer_call *call)
+{
+    enum ot_err err = OT_ERR_CLOSED;
+    pthread_mutex_lock(&peers->mutex);
+    struct broker_peer *peer = peers->stopped ? NULL : find(peers, call->node_id);
+    if (peer != NULL && peer->port != 0) {
+        err = OT_ERR_BUSY;
+        call->lane = lane_take(peer);
+    }
+    if (call->lane != NULL) {
+        call->lane->call = call;
+        ot_link_send(call->lane->link, &call->link);       /* under the mutex: the link is not closed before it */
+    }
+    pthread_mutex_unlock(&peers->mutex);
+    if (call->lane != NULL) return;
+    ot_buf_unref(call->link.request);
+    call->link.request = NULL;
+    call->link.error = err;
+    call->link.task.run = answered_here;
+    ot_exec_post(call->home, &call->link.task);
+}
+
+/* A connection whose answer was not waited for would hold up the next one. */
+static void lane_give(struct broker_peers *peers, struct broker_peer_call *call)
+{
+    if (call->lane == NULL) return;
+    pthread_mutex_lock(&peers->mutex);
+    call->lane->call = NULL;
+    if (call->link.error != OT_OK) {
+        ot_link_close(call->lane->link);
+        call->lane->link = NULL;
+    }
+    pthread_mutex_unlock(&peers->mutex);
+    call->lane = NULL;
+}
+
+void broker_peer_call_abort(struct broker *broker, struct broker_peer_call *call)
+{
+    struct broker_peers *peers = broker->peers;
+    if (call->lane == NULL) return;            /* answered, or on its way */
+    pthread_mutex_lock(&peers->mutex);
+    ot_link_close(call->lane->link);
+    call->lane->link = NULL;
+    pthread_mutex_unlock(&peers->mutex);
+}
+
 /* ---- calls of others */
 
 static void call_answered(struct ot_link_call *link)
 {
     struct broker_peer_call *call = OT_CONTAINER(link, struct broker_peer_call, link);
     struct ot_reader in;
+    lane_give(call->peers, call);
     call->error = link->error;
     if (call->error == OT_OK && (call->error = broker_peer_answer(call->api, call->version, link->answer, call->arena, &in)) == OT_OK
         && ot_wire_decode(ot_api_find(call->api)->response, call->version, &in, call->arena, call->response, NULL) != OT_OK) call->error = OT_ERR_MALFORMED;
@@ -366,12 +438,14 @@ static void call_refused(struct ot_task *task)
 
 void broker_peer_call(struct broker *broker, struct broker_peer_call *call)
 {
-    struct broker_peers *peers = broker->peers;
+    struct broker_peers *peers = call->peers = broker->peers;
     call->error = OT_ERR_CLOSED;
+    call->lane = NULL;
     call->link = (struct ot_link_call){ .answered = call_answered, .home = call->home, .deadline_us = call->deadline_us,
         .answer_bytes_max = call->answer_bytes_max == 0 ? ANSWER_BYTES_MAX : call->answer_bytes_max };
     if (peers != NULL && (call->link.request = broker_peer_frame(peers->pool, call->api, call->version, call->request)) != NULL) {
-        broker_peers_send(peers, call->node_id, BROKER_PEER_CALLS, &call->link);
+        if (call->alone) call_alone(peers, call);
+        else broker_peers_send(peers, call->node_id, BROKER_PEER_CALLS, &call->link);
         return;
     }
     call->error = peers == NULL ? OT_ERR_CLOSED : OT_ERR_NO_MEMORY;

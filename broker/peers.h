@@ -36,11 +36,15 @@ struct broker_peer_call {                      /* the caller's memory until brok
     uint32_t answer_bytes_max;                 /* 0: 16 MiB */
     int64_t deadline_us;
     struct ot_exec *home; void (*done)(struct broker_peer_call *call);
+    bool alone;                                /* on a connection that nobody else uses meanwhile: it may take long, and answers leave in the order asked. BUSY: all of them are in use */
     /* answered. CLOSED: not connected, or the connection broke (link.sent: it may have been done all the same); REQUEST_TIMED_OUT, BUSY, NO_MEMORY, TOO_LARGE, MALFORMED */
     enum ot_err error;
     struct ot_link_call link;
+    struct broker_peers *peers; struct broker_peer_lane *lane;         /* own */
 };
 void broker_peer_call(struct broker *broker, struct broker_peer_call *call);
+/* On home, before done ran, of a call that is alone: nobody wants it any more. The connection is closed, which tells the other side; done comes soon, with CLOSED. */
+void broker_peer_call_abort(struct broker *broker, struct broker_peer_call *call);
 void broker_peer_call_end(struct broker_peer_call *call);      /* after done: lets go what the response's texts and bytes point to */
 
 /* For a link of one's own to that peer (a fetcher's, on its own ot_links): host (into host_out), port, pool and greeting. NOT_FOUND: no such peer is known; CLOSED: there are no peers. */

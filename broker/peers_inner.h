@@ -7,7 +7,9 @@
 #include <pthread.h>
 
 enum broker_peer_kind { BROKER_PEER_MESSAGES, BROKER_PEER_ASKS, BROKER_PEER_CALLS, BROKER_PEER_KINDS };   /* a connection each: none waits behind the others */
-enum { BROKER_PEERS_MAX = 2048, BROKER_SECRET_BYTES_MAX = 4096 };
+enum { BROKER_PEERS_MAX = 2048, BROKER_SECRET_BYTES_MAX = 4096, BROKER_PEER_LANES = 32 };
+
+struct broker_peer_lane { struct ot_link *link; struct broker_peer_call *call; };      /* guarded by the mutex; call NULL: free */
 
 struct broker_peer {
     struct broker_peers *peers;
@@ -17,6 +19,7 @@ struct broker_peer {
     char other_host[BROKER_PEER_HOST_BYTES]; int32_t other_port;       /* where it was said to be otherwise: tried when it is not found */
     uint32_t misses;                                           /* of the links' loop: tries in vain, one after the other */
     struct ot_link *links[BROKER_PEER_KINDS];                  /* NULL: not needed yet */
+    struct broker_peer_lane lanes[BROKER_PEER_LANES];          /* connections of calls that are alone, kept for the next one */
     _Atomic bool lost;                                         /* its connection broke, and none was made since */
     _Atomic bool elsewhere;                                    /* a hello named other_host while the connection was up */
     _Atomic bool dead;                                         /* and its machine says that nobody listens there any more */

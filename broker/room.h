@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "broker/core.h"
 #include "broker/events_inner.h"
+#include "broker/peer_rest.h"
 #include "broker/peers_inner.h"
 #include "broker/shard_inner.h"
 #include "broker/telemetry.h"
@@ -118,6 +119,7 @@ struct broker {
     struct broker_shards shards;
     struct broker_groups groups;
     struct broker_events *events;
+    struct { pthread_mutex_t mutex; bool open; struct broker_rest_door door; } rest;
     _Atomic int stage;
     _Atomic(const char *) halted_text;
     int32_t node_id;

@@ -51,7 +51,9 @@
 #include "base/wire/offset_for_leader_epoch_request.h"
 #include "base/wire/peer_ask_request.h"
 #include "base/wire/peer_hello_request.h"
+#include "base/wire/peer_lag_request.h"
 #include "base/wire/peer_message_request.h"
+#include "base/wire/peer_rest_request.h"
 #include "base/wire/produce_request.h"
 #include "base/wire/push_telemetry_request.h"
 #include "base/wire/remove_raft_voter_request.h"
@@ -125,6 +127,8 @@ const struct rpc_api rpc_apis[] = {
     ROW(PEER_HELLO, RPC_ALONE, peer_hello, NULL),
     ROW(PEER_MESSAGE, RPC_WITH_PEERS, peer_message, NULL),
     ROW(PEER_ASK, RPC_WITH_PEERS, peer_ask, NULL),
+    ROW(PEER_REST, RPC_WITH_PEERS, peer_rest, rpc_peer_rest_cancel),
+    ROW(PEER_LAG, RPC_WITH_PEERS, peer_lag, NULL),
 };
 const uint32_t rpc_api_count = OT_ARRAY_COUNT(rpc_apis);
 OT_STATIC_ASSERT(OT_ARRAY_COUNT(rpc_apis) <= RPC_APIS_MAX, "series are kept per row");

@@ -9,7 +9,9 @@
 #include "base/wire/apis.h"
 #include "broker/broker.h"
 #include "broker/groups.h"
+#include "broker/lag.h"
 #include "broker/moves.h"
+#include "broker/peer_rest.h"
 #include "broker/peers.h"
 #include "broker/replica_dirs.h"
 #include "broker/telemetry.h"
@@ -86,6 +88,8 @@ struct rpc_request {
         struct broker_moves moves;
         struct broker_peer_message peer_message;
         struct broker_peer_ask peer_ask;
+        struct broker_peer_rest peer_rest;
+        struct broker_lag lag;
         struct broker_voter_change voter_change;
     } call;
     _Alignas(16) uint8_t first[6144];      /* the arena's first block: small requests allocate nothing */
@@ -233,6 +237,9 @@ RPC_HANDLER(remove_raft_voter);
 RPC_HANDLER(peer_hello);
 RPC_HANDLER(peer_message);
 RPC_HANDLER(peer_ask);
+RPC_HANDLER(peer_lag);
+RPC_HANDLER(peer_rest);
+void rpc_peer_rest_cancel(struct rpc_request *request);
 /* peer.c: is this asked for at the right door, by somebody known there? And does the door tell of it? */
 bool rpc_peer_serves(const struct rpc_kafka_server *server, const struct rpc_conn *door, int16_t key);
 bool rpc_peer_lists(const struct rpc_kafka_server *server, int16_t key);

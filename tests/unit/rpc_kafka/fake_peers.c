@@ -1,6 +1,8 @@
 /* A broker that knows its peers by a word: the hello's proof is "friend". */
 #include "fake_broker.h"
 
+#include "broker/lag.h"
+#include "broker/peer_rest.h"
 #include "broker/peers.h"
 #include "broker/voter_change.h"
 
@@ -47,6 +49,49 @@ void broker_peer_ask(struct broker *broker, struct broker_peer_ask *ask)
     ask->out.leader = 7;
     ask->call.task.run = done;
     ot_exec_post(ask->call.home, &ask->call.task);
+}
+
+static void released(struct broker_peer_rest *rest)
+{
+    (void)rest;
+    fake_peers.released++;
+}
+
+/* Echoes the target; 999 waits until it is cancelled. */
+void broker_peer_rest(struct broker *broker, struct broker_peer_rest *rest)
+{
+    (void)broker;
+    fake_peers.from = rest->peer;
+    ot_peer_rest_response_defaults(&rest->out);
+    rest->release = released;
+    rest->own = &fake_peers;
+    rest->out.status = (int16_t)rest->in->timeout_ms;
+    rest->out.error = ot_str_of("");
+    rest->out.body = (struct ot_blob){ .data = (const uint8_t *)rest->in->target.data, .bytes = rest->in->target.bytes };
+    rest->call.task.run = done;
+    if (rest->in->timeout_ms != 999) ot_exec_post(rest->call.home, &rest->call.task);
+}
+
+void broker_peer_rest_cancel(struct broker *broker, struct broker_peer_rest *rest)
+{
+    (void)broker;
+    fake_peers.cancelled++;
+    ot_exec_post(rest->call.home, &rest->call.task);
+}
+
+void broker_lag(struct broker *broker, struct broker_lag *lag)
+{
+    (void)broker;
+    fake_peers.here = lag->here;
+    for (uint32_t i = 0; i < lag->part_count; i++) {
+        struct broker_lag_part *part = &lag->parts[i];
+        part->error = part->partition == 0 ? OT_OK : OT_ERR_NOT_LEADER_OR_FOLLOWER;
+        part->log_start_offset = 1;
+        part->high_watermark = part->last_stable_offset = 50;
+        part->all = part->committed = (struct broker_lag_count){ .records = 50 - part->offset, .ms = 7, .exact = true };
+    }
+    lag->call.task.run = done;
+    ot_exec_post(lag->call.home, &lag->call.task);
 }
 
 void broker_voter_change(struct broker *broker, struct broker_voter_change *change)

@@ -11,8 +11,12 @@
 #include "base/wire/peer_ask_response.h"
 #include "base/wire/peer_hello_request.h"
 #include "base/wire/peer_hello_response.h"
+#include "base/wire/peer_lag_request.h"
+#include "base/wire/peer_lag_response.h"
 #include "base/wire/peer_message_request.h"
 #include "base/wire/peer_message_response.h"
+#include "base/wire/peer_rest_request.h"
+#include "base/wire/peer_rest_response.h"
 #include "base/wire/remove_raft_voter_request.h"
 #include "base/wire/remove_raft_voter_response.h"
 
@@ -67,11 +71,59 @@ static void a_peer_that_said_hello_is_heard(void **state)
     door_stop();
 }
 
+static void requests_of_the_rest_api_are_answered_and_let_go(void **state)
+{
+    (void)state;
+    start(true);
+    const int fd = client();
+    struct ot_peer_hello_response said;
+    struct ot_peer_rest_request request;
+    struct ot_peer_rest_response response;
+    hello(fd, "friend", &said);
+    ot_peer_rest_request_defaults(&request);
+    request.target = ot_str_of("/v1/topics");
+    request.timeout_ms = 200;
+    exchange(fd, OT_API_PEER_REST, 0, &request, &response);
+    assert_int_equal(response.status, 200);
+    assert_int_equal(response.body.bytes, request.target.bytes);
+    assert_memory_equal(response.body.data, request.target.data, request.target.bytes);
+    assert_int_equal(fake_peers.from, 3);
+    request.timeout_ms = 999;                  /* one that waits is told when who asked is gone */
+    ask(fd, OT_API_PEER_REST, 0, &request);
+    close(fd);
+    door_stop();
+    assert_int_equal(fake_peers.cancelled, 1);
+    assert_int_equal(fake_peers.released, 2);
+}
+
+static void lag_is_told_in_the_order_asked(void **state)
+{
+    (void)state;
+    start(true);
+    const int fd = client();
+    struct ot_peer_hello_response said;
+    struct ot_peer_lag_request_partition parts[] = { { .index = 0, .offset = 40 }, { .index = 1, .offset = 2 } };
+    struct ot_peer_lag_request_topic topics[] = { { .name = ot_str_of("t"), .partitions = { parts, 2 } }, { .name = ot_str_of("u"), .partitions = { parts, 1 } } };
+    struct ot_peer_lag_request request = { .topics = { topics, 2 } };
+    struct ot_peer_lag_response response;
+    hello(fd, "friend", &said);
+    exchange(fd, OT_API_PEER_LAG, 0, &request, &response);
+    assert_true(fake_peers.here);              /* never asked on */
+    assert_int_equal(response.parts.count, 3);
+    assert_int_equal(response.parts.items[0].error_code, 0);
+    assert_int_equal(response.parts.items[0].all_records, 10);
+    assert_int_equal(response.parts.items[0].high_watermark, 50);
+    assert_int_equal(response.parts.items[1].error_code, ot_err_kafka(OT_ERR_NOT_LEADER_OR_FOLLOWER));
+    assert_int_equal(response.parts.items[2].committed_ms, 7);
+    close(fd);
+    door_stop();
+}
+
 static void who_said_nothing_is_not(void **state)
 {
     (void)state;
     start(true);
-    const int16_t keys[] = { OT_API_PEER_MESSAGE, OT_API_PEER_ASK, OT_API_METADATA, OT_API_FETCH, OT_API_CREATE_TOPICS };
+    const int16_t keys[] = { OT_API_PEER_MESSAGE, OT_API_PEER_ASK, OT_API_PEER_LAG, OT_API_PEER_REST, OT_API_METADATA, OT_API_FETCH, OT_API_CREATE_TOPICS };
     for (size_t i = 0; i < OT_ARRAY_COUNT(keys); i++) {
         const int fd = client();
         ask_bytes(fd, keys[i], ot_api_find(keys[i])->version_max, "", 0);
@@ -110,7 +162,7 @@ static void a_listener_for_clients_knows_nothing_of_peers(void **state)
         assert_true(lists(&response, OT_API_FETCH));
         assert_int_equal(lists(&response, OT_API_PEER_HELLO), peer);
         close(fd);
-        const int16_t keys[] = { OT_API_PEER_HELLO, OT_API_PEER_MESSAGE, OT_API_PEER_ASK };
+        const int16_t keys[] = { OT_API_PEER_HELLO, OT_API_PEER_MESSAGE, OT_API_PEER_ASK, OT_API_PEER_LAG, OT_API_PEER_REST };
         for (size_t i = 0; peer == 0 && i < OT_ARRAY_COUNT(keys); i++) {
             const int other = client();
             ask_bytes(other, keys[i], 0, "", 0);
@@ -154,4 +206,6 @@ static void voters_are_added_and_removed_in_every_version(void **state)
     door_stop();
 }
 
-TEST_MAIN(cmocka_unit_test(voters_are_added_and_removed_in_every_version), cmocka_unit_test(a_peer_that_said_hello_is_heard), cmocka_unit_test(who_said_nothing_is_not), cmocka_unit_test(a_listener_for_clients_knows_nothing_of_peers))
+TEST_MAIN(cmocka_unit_test(voters_are_added_and_removed_in_every_version), cmocka_unit_test(a_peer_that_said_hello_is_heard),
+        cmocka_unit_test(requests_of_the_rest_api_are_answered_and_let_go),
+        cmocka_unit_test(lag_is_told_in_the_order_asked), cmocka_unit_test(who_said_nothing_is_not), cmocka_unit_test(a_listener_for_clients_knows_nothing_of_peers))
