@@ -195,6 +195,27 @@ static void say_next(const struct house *house, double ms)
         program_invocation_name, where);
 }
 
+/* The voters, and who of them coordinates; a lone one is said to be that. */
+static void say_cluster(const struct broker_view *view, const struct broker_view_cluster *cluster, char *out, size_t out_bytes)
+{
+    struct broker_view_broker row;
+    struct broker_view_voter voter;
+    struct ot_arena arena;
+    char voters[200] = "";
+    size_t at = 0;
+    uint32_t brokers = 0;
+    ot_arena_init(&arena, 1 << 20);
+    for (int32_t after = INT32_MIN; broker_view_next_broker(view, after, &arena, &row); after = row.id) {
+        brokers++;
+        if (!broker_view_voter(view, row.id, &voter) || at >= sizeof(voters) - 16) continue;
+        at += (size_t)snprintf(voters + at, sizeof(voters) - at, "%s%d", at > 0 ? ", " : "", row.id);
+    }
+    ot_arena_free(&arena);
+    if (brokers <= 1 && cluster->controller_id == cluster->this_broker) snprintf(out, out_bytes, "coordinator          (single node, replication factor 1)");
+    else if (cluster->controller_id < 0) snprintf(out, out_bytes, "voters %s, no coordinator yet", voters);
+    else snprintf(out, out_bytes, "voters %s, coordinator %d%s", voters, cluster->controller_id, cluster->controller_id == cluster->this_broker ? " (this one)" : "");
+}
+
 static void say_ready(struct house *house)
 {
     const struct broker_config *config = broker_config_current(house->config);
@@ -210,10 +231,12 @@ static void say_ready(struct house *house)
     uint32_t dir_count = cli_dirs_split(config->log_dirs, dirs, sizeof(dirs), paths, CLI_DIRS_MAX);
     if (dir_count > 0 && statvfs(paths[0], &space) == 0) snprintf(gib, sizeof(gib), "%.0f GiB free", (double)space.f_bavail * (double)space.f_frsize / 1073741824.0);
     if (isatty(STDERR_FILENO)) {
-        fprintf(stderr, "ottla %s   cluster %.*s   broker %d, controller          (single node, replication factor 1)\n", OTTLA_VERSION,
-            (int)cluster.cluster_id.bytes, cluster.cluster_id.data, cluster.this_broker);
+        char about[300];
+        say_cluster(view, &cluster, about, sizeof(about));
+        fprintf(stderr, "ottla %s   cluster %.*s   broker %d, %s\n", OTTLA_VERSION, (int)cluster.cluster_id.bytes, cluster.cluster_id.data, cluster.this_broker, about);
         fprintf(stderr, "  data     %-16s %s\n", config->log_dirs, gib);
         for (uint32_t i = 0; i < house->kafka.listener_count; i++) fprintf(stderr, "  kafka    %s:%d\n", house->kafka.listeners[i].host, house->kafka.listeners[i].port);
+        if (house->peer.server != NULL) fprintf(stderr, "  peers    %s:%d\n", house->peer.advertised.host, house->peer.advertised.port);
         if (house->grpc.server != NULL) fprintf(stderr, "  grpc     %s\n", config->grpc_listeners);
         if (rest[0] != 0) fprintf(stderr, "  rest     %s\n", rest);
         say_next(house, ms);
