@@ -10,7 +10,10 @@
 
 static const char *header(const struct rest_call *call, const char *name)
 {
-    return MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, name);
+    if (call->connection != NULL) return MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, name);
+    for (uint32_t i = 0; i < call->given_count; i++)
+        if (strcasecmp(call->given[i].name, name) == 0) return call->given[i].value;
+    return NULL;
 }
 
 static enum MHD_Result add_bytes(void *arg, enum MHD_ValueKind kind, const char *key, const char *value)
@@ -203,7 +206,7 @@ static bool body_is_right(struct rest_call *call)
 {
     const char *length = header(call, "Content-Length");
     const bool chunked = header(call, "Transfer-Encoding") != NULL;
-    const unsigned long long bytes = length == NULL ? 0 : strtoull(length, NULL, 10);
+    const unsigned long long bytes = call->connection == NULL ? call->given_body.bytes : length == NULL ? 0 : strtoull(length, NULL, 10);
     const bool takes = (call->route->flags & (REST_JSON_BODY | REST_RECORD_BODY)) != 0;
     if (!takes) {
         if (bytes == 0 && !chunked) return true;
@@ -216,25 +219,25 @@ static bool body_is_right(struct rest_call *call)
         return false;
     }
     call->body = ot_buf_new(call->server->setup.body_pool, chunked || bytes == 0 ? 4096 : (size_t)bytes);
+    if (call->body != NULL && call->connection == NULL && bytes > 0) {
+        memcpy(call->body->data, call->given_body.data, (size_t)bytes);        /* out of the peer's frame: handlers keep bodies in buffers of their own pool */
+        call->body->bytes = (uint32_t)bytes;
+    }
     if (call->body != NULL) return true;
     rest_problem(call, OT_ERR_NO_MEMORY, "no memory for a body of %llu bytes now", bytes);
     return false;
 }
 
-bool rest_admit(struct rest_call *call, const char *method)
+bool rest_admit_request(struct rest_call *call, const char *method)
 {
     char text[160];
     call->head = strcmp(method, "HEAD") == 0;
     call->if_match = header(call, "If-Match");
     call->if_none_match = header(call, "If-None-Match");
     call->accept = header(call, "Accept");
+    call->body_type = header(call, "Content-Type");
     call->last_event_id = header(call, "Last-Event-ID");
     call->once_key = header(call, "Idempotency-Key");
-    const char *id = header(call, "X-Request-Id");
-    const char *ours = header(call, "Ottla-Request-Id");
-    if (ours != NULL) id = ours;
-    if (id != NULL && rest_request_id_valid(id)) snprintf(call->request_id, sizeof(call->request_id), "%s", id);
-    if (!sizes_are_right(call) || !framing_is_right(call) || !host_is_right(call)) return false;
     enum ot_err err = rest_uri_parse(&call->arena, call->target, strlen(call->target), &call->uri, text, sizeof(text));
     if (err != OT_OK) {
         if (err == OT_ERR_TOO_LARGE) rest_problem_http(call, "HTTP_URI_TOO_LONG", "%s", text);
@@ -243,6 +246,15 @@ bool rest_admit(struct rest_call *call, const char *method)
         return false;
     }
     const bool routed = find_route(call, method);
-    if (routed && !rate_is_right(call)) return false;
-    return routed && origin_is_right(call) && query_is_right(call) && format_is_right(call) && body_is_right(call);
+    if (call->connection != NULL && routed && (!rate_is_right(call) || !origin_is_right(call))) return false;
+    return routed && query_is_right(call) && format_is_right(call) && body_is_right(call);
+}
+
+bool rest_admit(struct rest_call *call, const char *method)
+{
+    const char *id = header(call, "X-Request-Id");
+    const char *ours = header(call, "Ottla-Request-Id");
+    if (ours != NULL) id = ours;
+    if (id != NULL && rest_request_id_valid(id)) snprintf(call->request_id, sizeof(call->request_id), "%s", id);
+    return sizes_are_right(call) && framing_is_right(call) && host_is_right(call) && rest_admit_request(call, method);
 }

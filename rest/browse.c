@@ -5,9 +5,13 @@
  *
  *   partition   [log start ……… low | entries, newest last | given out …]       low: nothing below was looked at
  *
+ * Each partition is read at its leader: here, or over the peer connection.
+ *
  * Bounded: 100 000 records, 64 MiB or ten seconds a request; the continue_token says for each partition where to go on. Four at a time: what each keeps is bounded, and so is
  * all of it. */
 #include "base/util.h"
+#include "broker/fetch_away.h"
+#include "broker/lag.h"
 #include "rest/filter.h"
 #include "rest/handlers.h"
 #include "rest/inside.h"
@@ -19,7 +23,7 @@
 #include <string.h>
 
 enum { LIMIT = 100, LIMIT_MAX = 1000, SCAN_RECORDS = 100000, SCAN_BYTES = 64 << 20, SCAN_US = 10000000, FETCH_BYTES = 1 << 20, WINDOW_MIN = 16, WINDOW_MAX = 10000,
-    WINDOW_BYTES = 4 << 20, WINDOW_HARD_BYTES = 8 << 20, TEXT_BYTES = 12 << 20, ANSWER_BYTES = 8 << 20, BROWSES_MAX = 4 };
+    WINDOW_BYTES = 4 << 20, WINDOW_HARD_BYTES = 8 << 20, TEXT_BYTES = 12 << 20, ANSWER_BYTES = 8 << 20, BROWSES_MAX = 4, AWAY_US = 10000000, BYTES_EACH = 1024 };
 
 struct entry { int64_t offset, timestamp_ms; char *text; uint32_t bytes; };
 struct part {
@@ -31,7 +35,10 @@ struct part {
 };
 struct browse {
     struct broker_fetch fetch;
+    struct broker_fetch_away away;
     struct broker_fetch_ask ask;
+    struct broker_lag ends;
+    struct ot_str token;
     struct broker_records records;
     struct rest_call *call;
     struct ot_arena rows;
@@ -40,7 +47,7 @@ struct browse {
     struct ot_uuid topic_id;
     struct part *parts; uint32_t part_count;
     int64_t limit;
-    bool read_committed, fetching, no_memory, any_filter;
+    bool read_committed, fetching, is_away, no_memory, any_filter;         /* is_away: the fetch is that of another broker */
     size_t text_bytes_max;                     /* of one partition */
     /* the window that is read */
     struct part *part;
@@ -63,6 +70,12 @@ static void free_parts(struct browse *browse)
     }
     ot_arena_free(&browse->rows);
     browse->call->server->browses--;
+}
+
+static void release(struct browse *browse)
+{
+    if (browse->is_away) broker_fetch_away_release(&browse->away);
+    else broker_fetch_release(&browse->fetch);
 }
 
 static void fail(struct browse *browse, enum ot_err err)
@@ -212,7 +225,7 @@ static void records_read(struct broker_call *call)
     struct browse *browse = OT_CONTAINER(call, struct browse, records.call);
     const enum ot_err err = browse->no_memory ? OT_ERR_NO_MEMORY : browse->records.error;
     const int64_t next = browse->records.next_offset;
-    broker_fetch_release(&browse->fetch);
+    release(browse);
     if (err != OT_OK) {
         fail(browse, err);
         return;
@@ -228,23 +241,21 @@ static void records_read(struct broker_call *call)
     else fetch(browse);
 }
 
-static void fetched(struct broker_call *call)
+static void row_fetched(struct browse *browse, enum ot_err error, const struct broker_fetch_row *row)
 {
-    struct browse *browse = OT_CONTAINER(call, struct browse, fetch.call);
-    const struct broker_fetch_row *row = browse->fetch.row_count > 0 ? &browse->fetch.rows[0] : NULL;
-    const enum ot_err err = browse->fetch.error != OT_OK ? browse->fetch.error : row == NULL ? OT_OK : row->error;
+    const enum ot_err err = error != OT_OK || row == NULL ? error : row->error;
     browse->fetching = false;
     if (err == OT_ERR_OFFSET_OUT_OF_RANGE) {   /* retention was faster: there is nothing older any more */
-        broker_fetch_release(&browse->fetch);
+        release(browse);
         browse->part->log_start = browse->stop;
         drop_entries(browse->part);
         browse->from = browse->offset = browse->stop;
         window_read(browse);
     } else if (err != OT_OK) {
-        broker_fetch_release(&browse->fetch);
+        release(browse);
         fail(browse, err);
     } else if (row == NULL || row->read.bytes == 0) {
-        broker_fetch_release(&browse->fetch);
+        release(browse);
         window_read(browse);
     } else {
         browse->scanned_bytes += row->read.bytes;
@@ -254,10 +265,23 @@ static void fetched(struct broker_call *call)
     }
 }
 
+static void fetched(struct broker_call *call)
+{
+    struct browse *browse = OT_CONTAINER(call, struct browse, fetch.call);
+    row_fetched(browse, browse->fetch.error, browse->fetch.row_count > 0 ? &browse->fetch.rows[0] : NULL);
+}
+
+static void fetched_away(struct broker_fetch_away *away)
+{
+    struct browse *browse = OT_CONTAINER(away, struct browse, away);
+    row_fetched(browse, away->error, away->row_count > 0 ? &away->rows[0] : NULL);
+}
+
 static void cancel(struct rest_call *call)
 {
     struct browse *browse = call->state;
-    if (browse->fetching) broker_fetch_cancel(&browse->fetch);
+    if (browse->fetching && browse->is_away) broker_fetch_away_cancel(call->broker, &browse->away);
+    else if (browse->fetching) broker_fetch_cancel(&browse->fetch);
 }
 
 static void fetch(struct browse *browse)
@@ -266,12 +290,20 @@ static void fetch(struct browse *browse)
     ot_arena_reset(&browse->rows);
     browse->ask = (struct broker_fetch_ask){ .topic = { .null = true }, .topic_id = browse->topic_id, .partition = browse->part->index, .offset = browse->offset,
         .log_start_offset = -1, .leader_epoch = -1, .last_epoch = -1, .max_bytes = FETCH_BYTES };
+    const int32_t leader = rest_partition_leader(call->broker, &browse->topic_id, browse->part->index);
+    browse->is_away = leader >= 0 && leader != broker_node_id(call->broker);
+    browse->fetching = true;
+    if (browse->is_away) {
+        browse->away = (struct broker_fetch_away){ .home = call->home, .done = fetched_away, .leader = leader, .asks = &browse->ask, .ask_count = 1, .max_bytes = FETCH_BYTES,
+            .read_committed = browse->read_committed, .arena = &browse->rows, .deadline_us = ot_exec_now_us(call->home) + AWAY_US };
+        broker_fetch_away(call->broker, &browse->away);
+        return;
+    }
     browse->fetch = (struct broker_fetch){ .call = { .home = call->home, .done = fetched }, .api_version = 18, .replica_id = -1, .replica_epoch = -1, .max_wait_ms = 0,
         .min_bytes = 1, .max_bytes = FETCH_BYTES, .read_committed = browse->read_committed, .session_id = 0, .session_epoch = -1, .asks = &browse->ask, .ask_count = 1,
         .arena = &browse->rows,
         .client = { .client_id = ot_str_of("rest"), .software_name = { .null = true }, .software_version = { .null = true }, .address = ot_str_of(call->peer),
             .listener = ot_str_of("REST") } };
-    browse->fetching = true;
     broker_fetch(call->broker, &browse->fetch);
 }
 
@@ -325,15 +357,21 @@ static void step(struct browse *browse)
 
 /* ---- starting */
 
-static void set_part(struct browse *browse, struct part *part, int32_t index)
+/* How large its records are: known of what lies here. */
+static int64_t bytes_each(struct browse *browse, int32_t index, int64_t count)
 {
     struct broker_partition_state state = { 0 };
     struct broker_partition *partition = broker_partition_find_id(browse->call->broker, &browse->topic_id, index);
     if (partition != NULL) broker_partition_state(partition, &state);
     broker_partition_put(partition);
-    const int64_t end = browse->read_committed ? state.last_stable_offset : state.high_watermark, count = end - state.log_start_offset;
-    *part = (struct part){ .index = index, .log_start = state.log_start_offset, .high_watermark = state.high_watermark, .low = OT_MAX(end, state.log_start_offset),
-        .bytes_each = count > 0 ? (int64_t)state.size_bytes / count + 1 : 1 };
+    return partition == NULL || count <= 0 ? BYTES_EACH : (int64_t)state.size_bytes / count + 1;
+}
+
+static void set_part(struct browse *browse, struct part *part, const struct broker_lag_part *ends)
+{
+    const int64_t end = browse->read_committed ? ends->last_stable_offset : ends->high_watermark, start = ends->log_start_offset;
+    *part = (struct part){ .index = ends->partition, .log_start = start, .high_watermark = ends->high_watermark, .low = OT_MAX(end, start),
+        .bytes_each = bytes_each(browse, ends->partition, end - start) };
 }
 
 /* continue_token: partitions that it does not name are done. False: not one of this topic. */
@@ -370,7 +408,7 @@ static bool prepare(struct browse *browse, const struct broker_view_topic *topic
 {
     static const char *const isolations[] = { "read_uncommitted", "read_committed" };
     struct rest_call *call = browse->call;
-    const struct ot_str token = rest_query_text(call, "continue_token");
+    browse->token = rest_query_text(call, "continue_token");
     browse->topic_id = topic->id;
     browse->limit = rest_query_int(call, "limit", 1, LIMIT_MAX, LIMIT);
     browse->read_committed = rest_query_choice(call, "isolation", isolations, 2, 0) == 1;
@@ -381,15 +419,45 @@ static bool prepare(struct browse *browse, const struct broker_view_topic *topic
     if (count > REST_FILTER_PARTITIONS_MAX) rest_fault_query(call, "partition", "must choose at most %d: the topic has %d partitions", REST_FILTER_PARTITIONS_MAX, topic->partition_count);
     if (rest_faulty(call)) return false;
     browse->parts = ot_arena_array(&call->arena, count, sizeof(*browse->parts));
-    if (browse->parts == NULL) {
+    struct broker_lag_part *ends = ot_arena_array(&call->arena, count, sizeof(*ends));
+    if (browse->parts == NULL || ends == NULL) {
         rest_problem(call, OT_ERR_NO_MEMORY, "no memory for the request");
         return false;
     }
-    browse->part_count = count;
     browse->text_bytes_max = TEXT_BYTES / count;
-    for (uint32_t i = 0; i < count; i++) set_part(browse, &browse->parts[i], chosen > 0 ? browse->filter.partitions[i] : (int32_t)i);
-    if (!token.null && !go_on_from(browse, token)) rest_fault_query(call, "continue_token", "is not a token of this topic");
-    return !rest_faulty(call);
+    for (uint32_t i = 0; i < count; i++)
+        ends[i] = (struct broker_lag_part){ .topic = rest_param(call, 0), .partition = chosen > 0 ? browse->filter.partitions[i] : (int32_t)i, .offset = -1 };
+    browse->ends = (struct broker_lag){ .parts = ends, .part_count = count };
+    return true;
+}
+
+static void ends_known(struct broker_call *broker_call)
+{
+    struct browse *browse = OT_CONTAINER(broker_call, struct browse, ends.call);
+    struct rest_call *call = browse->call;
+    for (uint32_t i = 0; i < browse->ends.part_count; i++) {
+        const struct broker_lag_part *ends = &browse->ends.parts[i];
+        if (ends->error != OT_OK) {
+            free_parts(browse);
+            rest_problem(call, ends->error, "partition %d cannot be read now (partition= chooses others): %s", ends->partition, ot_err_text(ends->error));
+            return;
+        }
+        set_part(browse, &browse->parts[i], ends);
+    }
+    browse->part_count = browse->ends.part_count;
+    if (!browse->token.null && !go_on_from(browse, browse->token)) rest_fault_query(call, "continue_token", "is not a token of this topic");
+    if (call->faults.count > 0) {
+        free_parts(browse);
+        (void)rest_faulty(call);
+        return;
+    }
+    if (call->format != REST_FORMAT_NDJSON) {
+        rest_json_open(&call->out, NULL, '{');
+        rest_json_str(&call->out, "topic", rest_param(call, 0));
+        rest_json_open(&call->out, "records", '[');
+    }
+    call->cancel = cancel;
+    step(browse);
 }
 
 void rest_browse(struct rest_call *call)
@@ -412,11 +480,6 @@ void rest_browse(struct rest_call *call)
     }
     call->server->browses++;
     call->state = browse;
-    call->cancel = cancel;
-    if (call->format != REST_FORMAT_NDJSON) {
-        rest_json_open(&call->out, NULL, '{');
-        rest_json_str(&call->out, "topic", rest_param(call, 0));
-        rest_json_open(&call->out, "records", '[');
-    }
-    step(browse);
+    browse->ends.call = (struct broker_call){ .home = call->home, .done = ends_known };
+    broker_lag(call->broker, &browse->ends);
 }

@@ -125,7 +125,7 @@ static void next(struct bundle *bundle)
         char whole[128];
         if (broker == NULL) snprintf(whole, sizeof(whole), "%s", target);
         else snprintf(whole, sizeof(whole), "%.*s%d%s", (int)(broker - target), target, broker_node_id(bundle->call->broker), broker + 2);
-        if (rest_inner_get(bundle->call, whole, answered, bundle)) return;
+        if (rest_inner_get(bundle->call, whole, true, answered, bundle)) return;
     }
     end(bundle);
 }

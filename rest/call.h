@@ -45,7 +45,8 @@ struct rest_call {
     const struct rest_route *route;            /* NULL until one was found */
     struct rest_uri uri;
     struct ot_str params[REST_PARAMS_MAX];     /* by the order of {…} in the pattern */
-    const char *if_match, *if_none_match, *accept, *last_event_id, *once_key;      /* headers, or NULL */
+    const char *if_match, *if_none_match, *accept, *body_type, *last_event_id, *once_key;      /* headers, or NULL */
+    const struct rest_header *given; uint32_t given_count; struct ot_blob given_body;      /* of a request that came without a connection of its own */
     char request_id[65], peer[64], principal[80];
     enum rest_body body_kind;
     struct ot_buf *body;                       /* NULL: none */
@@ -53,11 +54,14 @@ struct rest_call {
     int64_t started_us, begun_us;              /* its first header was read; its handler began */
     int64_t granted_us;                        /* how long the client said that it may wait; does not make it slow */
     bool pretty, no_rates;
+    bool arrived;                              /* from another broker, or asked by a handler of ours: it is answered here and goes no further */
     enum rest_format format;
     int64_t timeout_ms;
     /* answered */
     int status;
     const char *content_type;
+    const char *problem;                       /* name of the error that it was, or NULL */
+    const char *served_by;                     /* another broker did; NULL: this one */
     struct rest_header headers[REST_HEADERS_MAX]; uint32_t header_count;
     struct rest_json out;                      /* the body */
     struct rest_list list;
@@ -70,7 +74,11 @@ struct rest_call {
     void *state;                               /* of the handler */
     struct rest_once *once;                    /* the answer is kept under its Idempotency-Key */
     struct rest_stream *stream;                /* the answer is a stream */
-    void (*inner_done)(struct rest_call *call); void *inner_arg;       /* asked by a handler, not by a client: inner.c */
+    void (*inner_done)(struct rest_call *call); void *inner_arg;       /* asked without a connection: inner.c */
+    const struct rest_rows *rows;              /* what each broker told of its replicas, while the answer is written from it; NULL: this one's are told */
+    struct gathering *gather;                  /* other brokers are asked for their part of the answer */
+    struct rest_hop *hop;                      /* it is on its way to another broker */
+    int32_t (*whither)(struct rest_call *call);                        /* which broker it is for, looked up anew; NULL: that does not change */
 };
 
 /* ---- reading ---- */
@@ -99,7 +107,7 @@ void rest_body_drop(struct rest_call *call);               /* its tree is no lon
 void rest_header(struct rest_call *call, const char *name, const char *value);
 void rest_header_int(struct rest_call *call, const char *name, int64_t value);
 void rest_reply_json(struct rest_call *call, int status);          /* call->out holds one JSON value */
-void rest_reply_raw(struct rest_call *call, int status, const char *content_type);     /* call->out holds bytes */
+void rest_reply_raw(struct rest_call *call, int status, const char *content_type);     /* call->out holds bytes; content_type may be NULL */
 void rest_reply_empty(struct rest_call *call, int status);
 void rest_reply_stream(struct rest_call *call);                    /* 200, from call->stream */
 /* RFC 9457. err: by the error table, house errors under the name of their kind. hint may be NULL. */

@@ -7,6 +7,11 @@
 /* "ok", "degraded" (something is wrong, nothing is refused), "failing". */
 const char *rest_checks_status(struct rest_call *call, const struct broker_view *view);
 
+/* The same from what every broker told of REST_CHECKS_TARGET; a broker that did not answer degrades. */
+#define REST_CHECKS_TARGET "/v1/cluster/health"
+struct rest_gather;
+const char *rest_checks_told(const struct rest_gather *all);
+
 /* The wall clock against the one that only ever goes on: how far the former jumped. Retention, lag in time and time indexes go by the wall clock. */
 #define REST_CLOCK_STEP_MS  1000               /* a jump; slewing is slower by far */
 #define REST_CLOCK_TOLD_US  INT64_C(600000000) /* a jump is told for so long */

@@ -2,6 +2,7 @@
 #include "broker/log_dirs.h"
 #include "rest/checks.h"
 #include "rest/handlers.h"
+#include "rest/hop.h"
 #include "rest/inside.h"
 #include "rest/topic_view.h"
 #include <math.h>
@@ -34,7 +35,7 @@ static struct sums sums_of(struct rest_call *call, const struct broker_view *vie
     struct broker_view_config own;
     for (struct ot_str after = { .null = true }; broker_view_next_topic(view, after, &topic); after = topic.name) {
         struct rest_topic_sum sum;
-        rest_topic_sum(call->broker, view, &topic, false, &sum);
+        rest_topic_sum(call, view, &topic, false, &sum);
         sums.offline += sum.offline;
         sums.under_replicated += sum.under_replicated;
         sums.under_min_isr += sum.under_min_isr;
@@ -45,22 +46,22 @@ static struct sums sums_of(struct rest_call *call, const struct broker_view *vie
     return sums;
 }
 
-void rest_cluster_get(struct rest_call *call)
+static void cluster(struct rest_call *call, const struct rest_gather *all)
 {
     struct rest_json *out = &call->out;
-    struct broker_view_cluster cluster;
+    struct broker_view_cluster facts;
     int total = 0, alive = 0;
     bool unclean = false;
     const struct broker_view *view = broker_view_take(call->broker);
-    broker_view_cluster(view, &cluster);
+    broker_view_cluster(view, &facts);
     count_brokers(call, view, &total, &alive);
     const struct sums sums = sums_of(call, view);
-    broker_config_describe(broker_config_store(call->broker), cluster.this_broker, find_unclean, &unclean);
+    broker_config_describe(broker_config_store(call->broker), facts.this_broker, find_unclean, &unclean);
     rest_json_open(out, NULL, '{');
-    rest_json_str(out, "cluster_id", cluster.cluster_id);
+    rest_json_str(out, "cluster_id", facts.cluster_id);
     rest_json_open(out, "controller", '{');
-    rest_json_int(out, "broker", cluster.controller_id);
-    rest_json_int(out, "epoch", cluster.term);
+    rest_json_int(out, "broker", facts.controller_id);
+    rest_json_int(out, "epoch", facts.term);
     rest_json_close(out, '}');
     rest_json_open(out, "brokers", '{');
     rest_json_int(out, "total", total);
@@ -69,7 +70,7 @@ void rest_cluster_get(struct rest_call *call)
     rest_json_close(out, '}');
     rest_json_big(out, "topics", broker_view_topic_count(view));
     rest_json_big(out, "partitions", broker_view_partition_count(view));
-    rest_json_text(out, "health", rest_checks_status(call, view));
+    rest_json_text(out, "health", all != NULL ? rest_checks_told(all) : rest_checks_status(call, view));
     rest_json_int(out, "offline_partitions", sums.offline);
     rest_json_int(out, "under_replicated", sums.under_replicated);
     rest_json_int(out, "under_min_isr", sums.under_min_isr);
@@ -78,11 +79,20 @@ void rest_cluster_get(struct rest_call *call)
     rest_json_bool(out, "default", unclean);
     rest_json_int(out, "topics_overriding", sums.overriding);
     rest_json_close(out, '}');
-    rest_json_big(out, "metadata_offset", cluster.version);
+    rest_json_big(out, "metadata_offset", facts.version);
     rest_features_write(out, "feature_levels", call->broker);
+    if (all != NULL) rest_gather_partial(all);
     rest_json_close(out, '}');
     broker_view_give(view);
     rest_reply_json(call, 200);
+}
+
+static void checks_told(struct rest_gather *all) { cluster(all->call, all); }
+
+void rest_cluster_get(struct rest_call *call)
+{
+    if (rest_gather_wanted(call)) rest_gather(call, REST_CHECKS_TARGET, NULL, checks_told);
+    else cluster(call, NULL);
 }
 
 /* ---- brokers */

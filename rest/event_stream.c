@@ -240,7 +240,7 @@ static void tick(struct ot_timer *timer)
 {
     struct following *following = OT_CONTAINER(timer, struct following, tick);
     following->ticking = true;
-    if (rest_inner_get(&following->as, "/v1/metrics", ticked, following)) return;
+    if (rest_inner_get(&following->as, "/v1/metrics", false, ticked, following)) return;
     following->ticking = false;
     tick_later(following);
 }

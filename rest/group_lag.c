@@ -8,20 +8,23 @@ static void lags_known(struct broker_call *broker_call)
     job->next(job);
 }
 
-void rest_group_lags(struct rest_group *job, uint32_t first, uint32_t count, void (*next)(struct rest_group *job))
+/* With their committed offsets, or -1 for their ends alone. */
+static void ask(struct rest_group *job, const struct group_part *from, uint32_t count, bool ends, void (*next)(struct rest_group *job))
 {
     struct broker_lag_part *parts = ot_arena_array(&job->call->arena, OT_MAX(count, 1u), sizeof *parts);
     if (parts == NULL) {
         rest_problem(job->call, OT_ERR_NO_MEMORY, "no memory for the answer");
         return;
     }
-    for (uint32_t i = 0; i < count; i++)
-        parts[i] = (struct broker_lag_part){ .topic = job->parts[first + i].topic, .partition = job->parts[first + i].partition, .offset = job->parts[first + i].offset };
+    for (uint32_t i = 0; i < count; i++) parts[i] = (struct broker_lag_part){ .topic = from[i].topic, .partition = from[i].partition, .offset = ends ? -1 : from[i].offset };
     job->next = next;
-    job->lag_first = first;
     job->lag = (struct broker_lag){ .call = { .home = job->call->home, .done = lags_known }, .parts = parts, .part_count = count };
     broker_lag(job->call->broker, &job->lag);
 }
+
+void rest_group_lags(struct rest_group *job, uint32_t first, uint32_t count, void (*next)(struct rest_group *job)) { ask(job, count == 0 ? NULL : job->parts + first, count, false, next); }
+
+void rest_group_ends(struct rest_group *job, const struct group_part *parts, uint32_t count, void (*next)(struct rest_group *job)) { ask(job, parts, count, true, next); }
 
 /* ---- in all */
 

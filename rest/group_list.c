@@ -1,6 +1,7 @@
 /* Lists of groups: all, or those of one topic; with=lag asks for each on the page how far it is behind. */
 #include "rest/groups.h"
 #include "rest/handlers.h"
+#include "rest/merge.h"
 #include "rest/topic_view.h"
 
 #include <stdlib.h>
@@ -157,7 +158,12 @@ static void list(struct rest_call *call, struct ot_str topic)
     else rest_problem(call, err, "%s", ot_err_text(err));
 }
 
-void rest_groups_list(struct rest_call *call) { list(call, (struct ot_str){ .null = true }); }
+static const struct rest_merging by_name = { .kind = 'g', .keys = { "group" }, .token = "0" };
+
+void rest_groups_list(struct rest_call *call)
+{
+    if (!rest_merge_list(call, &by_name)) list(call, (struct ot_str){ .null = true });
+}
 
 void rest_topic_groups(struct rest_call *call)
 {
@@ -165,5 +171,5 @@ void rest_topic_groups(struct rest_call *call)
     const struct broker_view *view = broker_view_take(call->broker);
     const bool found = rest_topic_find(call, view, &topic);
     broker_view_give(view);
-    if (found) list(call, rest_param(call, 0));
+    if (found && !rest_merge_list(call, &by_name)) list(call, rest_param(call, 0));
 }

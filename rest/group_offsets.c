@@ -71,19 +71,26 @@ void rest_group_offsets(struct rest_call *call)
 
 /* ---- setting */
 
-/* The topic's id, and whether the offset lies in the log. */
-static enum ot_err check_part(struct rest_call *call, struct group_part *part)
+/* The topic's id. */
+static enum ot_err find_topic(struct rest_call *call, struct group_part *part)
 {
     struct broker_view_topic topic;
-    struct rest_ends ends;
     const struct broker_view *view = broker_view_take(call->broker);
     const bool found = broker_view_topic(view, part->topic, &topic) && part->partition >= 0 && part->partition < topic.partition_count;
     if (found) part->topic_id = topic.id;
     broker_view_give(view);
-    if (!found) return OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
-    if (!rest_group_ends(call, part->topic, part->partition, &ends)) return OT_ERR_NOT_LEADER_OR_FOLLOWER;
-    return part->offset < ends.log_start_offset || part->offset > ends.high_watermark ? OT_ERR_OFFSET_OUT_OF_RANGE : OT_OK;
+    return found ? OT_OK : OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
 }
+
+/* Does the offset lie in the log? */
+static enum ot_err check_part(const struct group_part *part, const struct broker_lag_part *ends)
+{
+    if (part->error != OT_OK) return part->error;
+    if (ends->error != OT_OK) return ends->error;
+    return part->offset < ends->log_start_offset || part->offset > ends->high_watermark ? OT_ERR_OFFSET_OUT_OF_RANGE : OT_OK;
+}
+
+struct setting { struct group_part *parts; uint32_t count; };
 
 static void write_result(struct rest_json *out, const struct group_part *part)
 {
@@ -128,6 +135,13 @@ static bool read_part(struct rest_call *call, json_t *from, size_t index, struct
     return read;
 }
 
+static void many_ends_known(struct rest_group *job)
+{
+    const struct setting *setting = job->own;
+    for (uint32_t i = 0; i < setting->count; i++) setting->parts[i].error = check_part(&setting->parts[i], &job->lag.parts[i]);
+    rest_group_change(job, GROUP_ASK_OFFSET_COMMIT, setting->parts, setting->count, many_set);
+}
+
 void rest_group_offsets_put(struct rest_call *call)
 {
     json_t *body = rest_body_object(call, REST_VALUES_SMALL), *list = NULL;
@@ -139,13 +153,16 @@ void rest_group_offsets_put(struct rest_call *call)
     const size_t count = json_array_size(list);
     struct group_part *parts = ot_arena_array(&call->arena, OT_MAX(count, (size_t)1), sizeof *parts);
     for (size_t i = 0; parts != NULL && i < count; i++)
-        if (read_part(call, json_array_get(list, i), i, &parts[i])) parts[i].error = check_part(call, &parts[i]);
+        if (read_part(call, json_array_get(list, i), i, &parts[i])) parts[i].error = find_topic(call, &parts[i]);
     if (rest_faulty(call)) return;
-    if (parts == NULL) {
+    struct setting *setting = ot_arena_alloc(&call->arena, sizeof *setting);
+    if (parts == NULL || setting == NULL) {
         rest_problem(call, OT_ERR_NO_MEMORY, "no memory for the request");
         return;
     }
-    rest_group_change(job, GROUP_ASK_OFFSET_COMMIT, parts, (uint32_t)count, many_set);
+    *setting = (struct setting){ parts, (uint32_t)count };
+    job->own = setting;
+    rest_group_ends(job, parts, setting->count, many_ends_known);
 }
 
 /* ---- one */
@@ -214,6 +231,20 @@ static void one_set(struct rest_group *job)
     rest_reply_json(job->call, 200);
 }
 
+static void one_ends_known(struct rest_group *job)
+{
+    struct group_part *part = job->own;
+    const struct broker_lag_part *ends = &job->lag.parts[0];
+    const enum ot_err err = check_part(part, ends);
+    char extra[120];
+    if (err == OT_OK) {
+        rest_group_change(job, GROUP_ASK_OFFSET_COMMIT, part, 1, one_set);
+        return;
+    }
+    (void)snprintf(extra, sizeof extra, "\"log_start_offset\":%" PRId64 ",\"high_watermark\":%" PRId64, ends->log_start_offset, ends->high_watermark);
+    rest_problem_more(job->call, err, err == OT_ERR_OFFSET_OUT_OF_RANGE ? extra : NULL, NULL, "%s", ot_err_text(err));
+}
+
 void rest_group_offset_put(struct rest_call *call)
 {
     json_t *body = rest_body_object(call, REST_VALUES_SMALL);
@@ -229,16 +260,7 @@ void rest_group_offset_put(struct rest_call *call)
     struct group_part *part = job->own;
     part->offset = offset;
     part->metadata = metadata;
-    const enum ot_err err = check_part(call, part);
-    if (err == OT_OK) {
-        rest_group_change(job, GROUP_ASK_OFFSET_COMMIT, part, 1, one_set);
-        return;
-    }
-    struct rest_ends ends;
-    char extra[120];
-    (void)rest_group_ends(call, part->topic, part->partition, &ends);
-    (void)snprintf(extra, sizeof extra, "\"log_start_offset\":%" PRId64 ",\"high_watermark\":%" PRId64, ends.log_start_offset, ends.high_watermark);
-    rest_problem_more(call, err, err == OT_ERR_OFFSET_OUT_OF_RANGE ? extra : NULL, NULL, "%s", ot_err_text(err));
+    rest_group_ends(job, part, 1, one_ends_known);
 }
 
 /* ---- dropping */

@@ -1,4 +1,5 @@
 /* Offsets of a group set anew by a strategy, with a preview: what each partition had, what it would have, and how far that is. */
+#include "broker/offsets_away.h"
 #include "rest/groups.h"
 #include "rest/handlers.h"
 
@@ -19,6 +20,7 @@ struct reset {
     struct ot_str group;
     struct wanted_topic *topics; uint32_t topic_count;
     struct reset_row *rows; uint32_t row_count, row_cap;
+    const struct broker_lag_part *ends;        /* of each row */
 };
 
 /* ---- the body */
@@ -181,15 +183,14 @@ static void rows_fill(struct rest_group *job)
 
 /* ---- where to */
 
-static void clamp(struct rest_call *call, struct reset_row *row)
+static void clamp(struct reset_row *row, const struct broker_lag_part *ends)
 {
-    struct rest_ends ends;
     if (row->part.error != OT_OK) return;
-    if (!rest_group_ends(call, row->part.topic, row->part.partition, &ends)) {
-        row->part.error = OT_ERR_NOT_LEADER_OR_FOLLOWER;
+    if (ends->error != OT_OK) {
+        row->part.error = ends->error;
         return;
     }
-    const int64_t to = OT_MIN(OT_MAX(row->to, ends.log_start_offset), ends.high_watermark);
+    const int64_t to = OT_MIN(OT_MAX(row->to, ends->log_start_offset), ends->high_watermark);
     row->clamped = to != row->to;
     row->to = to;
 }
@@ -233,7 +234,7 @@ static void applied(struct rest_group *job)
 static void apply(struct rest_group *job)
 {
     struct reset *reset = job->own;
-    for (uint32_t i = 0; i < reset->row_count; i++) clamp(job->call, &reset->rows[i]);
+    for (uint32_t i = 0; i < reset->row_count; i++) clamp(&reset->rows[i], &reset->ends[i]);
     if (reset->dry_run || reset->row_count == 0) {
         reply(job);
         return;
@@ -259,10 +260,8 @@ static void timed(struct broker_call *broker_call)
         if (reset->rows[i].part.error == OT_OK) reset->rows[i].part.error = job->places[i].error;
         reset->rows[i].to = job->places[i].offset < 0 ? INT64_MAX : job->places[i].offset;
     }
-    for (uint32_t i = 0; i < reset->row_count; i++) {
-        struct rest_ends ends;
-        if (reset->rows[i].to == INT64_MAX && rest_group_ends(job->call, reset->rows[i].part.topic, reset->rows[i].part.partition, &ends)) reset->rows[i].to = ends.high_watermark;
-    }
+    for (uint32_t i = 0; i < reset->row_count; i++)
+        if (reset->rows[i].to == INT64_MAX && reset->ends[i].error == OT_OK) reset->rows[i].to = reset->ends[i].high_watermark;
     apply(job);
 }
 
@@ -278,7 +277,7 @@ static void ask_times(struct rest_group *job)
         job->places[i] = (struct broker_offsets_part){ .topic = reset->rows[i].part.topic, .partition = reset->rows[i].part.partition, .current_leader_epoch = -1, .at = reset->at_ms };
     job->offsets = (struct broker_offsets){ .call = { .home = job->call->home, .done = timed }, .kind = BROKER_LIST_OFFSETS, .api_version = 11,
         .timeout_ms = (int32_t)job->call->timeout_ms, .parts = job->places, .part_count = reset->row_count };
-    broker_offsets(job->call->broker, &job->offsets);
+    broker_offsets_anywhere(job->call->broker, &job->offsets);
 }
 
 static void other_fetched(struct rest_group *job)
@@ -297,22 +296,36 @@ static int64_t shifted(int64_t from, int64_t by)
     return __builtin_add_overflow(from, by, &to) ? (by < 0 ? 0 : INT64_MAX) : to;
 }
 
+static void ends_known(struct rest_group *job)
+{
+    struct reset *reset = job->own;
+    const int32_t other = reset->strategy == GROUP ? broker_shard_leader(job->call->broker, BROKER_SHARD_GROUPS, reset->group) : -1;
+    reset->ends = job->lag.parts;
+    for (uint32_t i = 0; i < reset->row_count; i++) {
+        struct reset_row *row = &reset->rows[i];
+        const struct broker_lag_part *ends = &reset->ends[i];
+        const bool needs_commit = reset->strategy == CURRENT || reset->strategy == SHIFT;
+        if (needs_commit && row->from < 0 && row->part.error == OT_OK) row->part.error = OT_ERR_OFFSET_NOT_AVAILABLE;
+        row->to = reset->strategy == EARLIEST ? ends->log_start_offset : reset->strategy == LATEST ? ends->high_watermark : reset->strategy == OFFSET ? reset->offset
+            : reset->strategy == SHIFT ? shifted(row->from, reset->by) : row->from;
+    }
+    if (reset->strategy == TIMESTAMP || reset->strategy == DURATION) ask_times(job);
+    else if (reset->strategy == GROUP && other >= 0 && other != broker_node_id(job->call->broker)) rest_group_fetch_from(job, other, reset->group, other_fetched);
+    else if (reset->strategy == GROUP) rest_group_fetch(job, reset->group, other_fetched);
+    else apply(job);
+}
+
 static void fetched(struct rest_group *job)
 {
     struct reset *reset = job->own;
     rows_fill(job);
-    for (uint32_t i = 0; i < reset->row_count; i++) {
-        struct reset_row *row = &reset->rows[i];
-        struct rest_ends ends;
-        (void)rest_group_ends(job->call, row->part.topic, row->part.partition, &ends);
-        const bool needs_commit = reset->strategy == CURRENT || reset->strategy == SHIFT;
-        if (needs_commit && row->from < 0 && row->part.error == OT_OK) row->part.error = OT_ERR_OFFSET_NOT_AVAILABLE;
-        row->to = reset->strategy == EARLIEST ? ends.log_start_offset : reset->strategy == LATEST ? ends.high_watermark : reset->strategy == OFFSET ? reset->offset
-            : reset->strategy == SHIFT ? shifted(row->from, reset->by) : row->from;
+    struct group_part *parts = ot_arena_array(&job->call->arena, OT_MAX(reset->row_count, 1u), sizeof *parts);
+    if (parts == NULL) {
+        rest_problem(job->call, OT_ERR_NO_MEMORY, "no memory for the request");
+        return;
     }
-    if (reset->strategy == TIMESTAMP || reset->strategy == DURATION) ask_times(job);
-    else if (reset->strategy == GROUP) rest_group_fetch(job, reset->group, other_fetched);
-    else apply(job);
+    for (uint32_t i = 0; i < reset->row_count; i++) parts[i] = reset->rows[i].part;
+    rest_group_ends(job, parts, reset->row_count, ends_known);
 }
 
 static void viewed(struct rest_group *job)

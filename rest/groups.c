@@ -5,6 +5,7 @@
 #include "base/wire/consumer_protocol_subscription.h"
 #include "broker/groups_watch.h"
 #include "rest/handlers.h"
+#include "rest/hop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,13 @@ static void asked(struct broker_call *broker_call)
         return;
     }
     if (err == OT_ERR_GROUP_ID_NOT_FOUND && job->absent_is_fine) err = OT_OK;
+    const int32_t now = err == OT_ERR_NOT_COORDINATOR && !job->call->arrived ? rest_whither(job->call) : -1;
+    if (now >= 0 && now != broker_node_id(job->call->broker)) {        /* it has passed on, or the topic of offsets was made just now */
+        job->call->whither = rest_whither;
+        rest_body_drop(job->call);
+        rest_hop_to(job->call, now);
+        return;
+    }
     if (err == OT_OK) job->next(job);
     else rest_problem(job->call, err, "%s", job->ask.ask.text != NULL ? job->ask.ask.text : ot_err_text(err));
 }
@@ -79,19 +87,6 @@ void rest_group_fetch(struct rest_group *job, struct ot_str group, void (*next)(
 {
     job->ask.ask = (struct group_ask){ .all = true };
     ask(job, GROUP_ASK_OFFSET_FETCH, group, next);
-}
-
-bool rest_group_ends(struct rest_call *call, struct ot_str topic, int32_t partition, struct rest_ends *out)
-{
-    struct broker_partition_state state;
-    struct broker_partition *found = broker_partition_find(call->broker, topic, partition);
-    *out = (struct rest_ends){ -1, -1, -1 };
-    if (found == NULL) return false;
-    broker_partition_state(found, &state);
-    broker_partition_put(found);
-    if (!state.open) return false;
-    *out = (struct rest_ends){ state.log_start_offset, state.high_watermark, state.last_stable_offset };
-    return true;
 }
 
 /* ---- what members say: Kafka's consumer protocol, when it can be read */

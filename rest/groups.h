@@ -16,7 +16,7 @@ struct rest_group {
     struct rest_group_change { enum group_ask_kind kind; struct group_part *parts; uint32_t part_count; struct ot_str member; uint64_t version; void (*next)(struct rest_group *job); } change;
     bool absent_is_fine;                       /* a group that is not there is one without offsets */
     struct broker_offsets offsets; struct broker_offsets_part *places;     /* offsets by time */
-    struct broker_lag lag; uint32_t lag_first; /* of parts from the first one on */
+    struct broker_lag lag;                     /* of parts from the first one asked for on */
     struct broker_shard_topic topic;           /* made when the first offsets are set */
     struct ot_str group; enum group_ask_kind kind;
     void *own;
@@ -32,6 +32,8 @@ void rest_group_ask(struct rest_group *job, enum group_ask_kind kind, void (*nex
 void rest_group_view(struct rest_group *job, struct ot_str group, void (*next)(struct rest_group *job));
 /* Committed offsets of a group into job->parts: all of them. */
 void rest_group_fetch(struct rest_group *job, struct ot_str group, void (*next)(struct rest_group *job));
+/* group_away.c: the same of a group that that broker coordinates. */
+void rest_group_fetch_from(struct rest_group *job, int32_t coordinator, struct ot_str group, void (*next)(struct rest_group *job));
 /* How far behind the group is at count of job->parts from first on (broker/lag.h), into job->lag; then next. */
 void rest_group_lags(struct rest_group *job, uint32_t first, uint32_t count, void (*next)(struct rest_group *job));
 /* The object "lag" of a group: what job->lag says of all its parts, summed. */
@@ -39,9 +41,8 @@ void rest_group_lag_write(struct rest_group *job);
 /* group_change.c: an ask that changes the group, after If-Match (or its absence, when it is required) was looked at: of offsets their version, of the group and its members the
  * generation. If-None-Match: * lets only offsets be set that nothing is committed for. */
 void rest_group_change(struct rest_group *job, enum group_ask_kind kind, struct group_part *parts, uint32_t part_count, void (*next)(struct rest_group *job));
-/* Ends of the log of a partition, as far as this broker knows them: false: it does not. */
-struct rest_ends { int64_t log_start_offset, high_watermark, last_stable_offset; };
-bool rest_group_ends(struct rest_call *call, struct ot_str topic, int32_t partition, struct rest_ends *out);
+/* The ends of the logs of these partitions into job->lag.parts, in that order, whoever leads them (error: why they are not known); then next. */
+void rest_group_ends(struct rest_group *job, const struct group_part *parts, uint32_t count, void (*next)(struct rest_group *job));
 /* The member that was given the partition, by the group's view; null: nobody. */
 struct ot_str rest_group_owner(struct rest_group *job, struct ot_str topic, int32_t partition);
 /* The topics that a member says it subscribes to; names are borrowed from the arena. 0: it says none, or cannot be read. */

@@ -7,6 +7,7 @@
 #include "broker/log_dirs.h"
 #include "rest/checks.h"
 #include "rest/handlers.h"
+#include "rest/hop.h"
 #include "rest/inside.h"
 #include "rest/topic_view.h"
 #include <stdlib.h>
@@ -126,15 +127,16 @@ static void clock_skew(struct check_run *run)
     rest_json_close(run->out, '}');
 }
 
-static const struct { const char *name; bool failing; void (*run)(struct check_run *run); } checks[] = {
-    { "no_offline_partitions", true, no_offline_partitions },
-    { "no_under_min_isr", true, no_under_min_isr },
-    { "no_under_replicated", false, no_under_replicated },
-    { "controller_active", true, controller_active },
-    { "disk_free", false, disk_free },
-    { "log_dirs_online", false, log_dirs_online },
-    { "no_stuck_transactions", false, no_stuck_transactions },
-    { "clock_skew", false, clock_skew },
+/* failing: something is refused while it is not well. local: each broker knows its own part alone. */
+static const struct { const char *name; bool failing, local; void (*run)(struct check_run *run); } checks[] = {
+    { "no_offline_partitions", true, false, no_offline_partitions },
+    { "no_under_min_isr", true, false, no_under_min_isr },
+    { "no_under_replicated", false, false, no_under_replicated },
+    { "controller_active", true, false, controller_active },
+    { "disk_free", false, true, disk_free },
+    { "log_dirs_online", false, true, log_dirs_online },
+    { "no_stuck_transactions", false, true, no_stuck_transactions },
+    { "clock_skew", false, true, clock_skew },
 };
 OT_STATIC_ASSERT(OT_ARRAY_COUNT(checks) <= REST_CHECKS_MAX, "since when each is as it is");
 
@@ -181,7 +183,89 @@ static bool write_check(struct rest_call *call, const struct broker_view *view, 
     return run.count == 0;
 }
 
-void rest_cluster_health(struct rest_call *call)
+/* ---- of all brokers: what each knows of itself alone is put together */
+
+static json_t *told_of(const struct rest_gather *all, int32_t broker, const char *name)
+{
+    const json_t *list = json_object_get(rest_gathered_of(all, broker), "checks");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *of = json_string_value(json_object_get(json_array_get(list, i), "name"));
+        if (of != NULL && strcmp(of, name) == 0) return json_array_get(list, i);
+    }
+    return NULL;
+}
+
+struct put_together { int64_t count; const char *since; };
+
+/* Since when: of those that are not well the first that was not, else the last that became so. Texts in RFC 3339 sort as times. */
+static struct put_together put_together(const struct rest_gather *all, uint32_t index)
+{
+    struct put_together out = { 0 };
+    for (uint32_t i = 0; i < all->count; i++) {
+        const int32_t broker = all->brokers[i].broker;
+        const json_t *told = checks[index].local || broker == broker_node_id(all->call->broker) ? told_of(all, broker, checks[index].name) : NULL;
+        const json_t *count = json_object_get(told, "count");
+        if (json_is_integer(count)) out.count += json_integer_value(count);
+    }
+    for (uint32_t i = 0; i < all->count; i++) {
+        const int32_t broker = all->brokers[i].broker;
+        const json_t *told = checks[index].local || broker == broker_node_id(all->call->broker) ? told_of(all, broker, checks[index].name) : NULL;
+        const char *since = json_string_value(json_object_get(told, "since"));
+        const bool well = json_is_true(json_object_get(told, "ok"));
+        if (since == NULL || well != (out.count == 0)) continue;
+        if (out.since == NULL || (well ? strcmp(since, out.since) > 0 : strcmp(since, out.since) < 0)) out.since = since;
+    }
+    return out;
+}
+
+static void write_together(const struct rest_gather *all, uint32_t index, const struct put_together *sum)
+{
+    struct rest_json *out = &all->call->out;
+    uint32_t offenders = 0;
+    rest_json_open(out, NULL, '{');
+    rest_json_text(out, "name", checks[index].name);
+    rest_json_open(out, "offenders", '[');
+    for (uint32_t i = 0; i < all->count; i++) {
+        const int32_t broker = all->brokers[i].broker;
+        const json_t *told = checks[index].local || broker == broker_node_id(all->call->broker) ? told_of(all, broker, checks[index].name) : NULL;
+        const json_t *list = json_object_get(told, "offenders");
+        for (size_t k = 0; k < json_array_size(list) && offenders < OFFENDERS_MAX; k++, offenders++) rest_json_copy(out, NULL, json_array_get(list, k));
+    }
+    rest_json_close(out, ']');
+    rest_json_bool(out, "ok", sum->count == 0);
+    rest_json_text(out, "since", sum->since);
+    rest_json_big(out, "count", sum->count);
+    rest_json_close(out, '}');
+}
+
+const char *rest_checks_told(const struct rest_gather *all)
+{
+    bool degraded = all->missing > 0, failing = false;
+    for (uint32_t i = 0; i < OT_ARRAY_COUNT(checks); i++) {
+        const struct put_together sum = put_together(all, i);
+        failing |= sum.count > 0 && checks[i].failing;
+        degraded |= sum.count > 0;
+    }
+    return failing ? "failing" : degraded ? "degraded" : "ok";
+}
+
+static void health_told(struct rest_gather *all)
+{
+    struct rest_json *out = &all->call->out;
+    rest_json_open(out, NULL, '{');
+    rest_json_text(out, "status", rest_checks_told(all));
+    rest_json_open(out, "checks", '[');
+    for (uint32_t i = 0; i < OT_ARRAY_COUNT(checks); i++) {
+        const struct put_together sum = put_together(all, i);
+        write_together(all, i, &sum);
+    }
+    rest_json_close(out, ']');
+    rest_gather_partial(all);
+    rest_json_close(out, '}');
+    rest_reply_json(all->call, 200);
+}
+
+static void health_here(struct rest_call *call)
 {
     const struct broker_view *view = broker_view_take(call->broker);
     rest_json_open(&call->out, NULL, '{');
@@ -194,18 +278,38 @@ void rest_cluster_health(struct rest_call *call)
     rest_reply_json(call, 200);
 }
 
+void rest_cluster_health(struct rest_call *call)
+{
+    if (rest_gather_wanted(call)) rest_gather(call, REST_CHECKS_TARGET, NULL, health_told);
+    else health_here(call);
+}
+
+static void check_told(struct rest_gather *all)
+{
+    const uint32_t index = *(uint32_t *)all->arg;
+    const struct put_together sum = put_together(all, index);
+    write_together(all, index, &sum);
+    rest_gather_mend(all);
+    rest_reply_json(all->call, sum.count == 0 ? 200 : 503);
+}
+
 void rest_health_check(struct rest_call *call)
 {
     const struct ot_str name = rest_param(call, 0);
-    for (uint32_t i = 0; i < OT_ARRAY_COUNT(checks); i++) {
-        if (!ot_str_equal(name, ot_str_of(checks[i].name))) continue;
+    uint32_t *index = ot_arena_alloc(&call->arena, sizeof(*index));
+    while (index != NULL && *index < OT_ARRAY_COUNT(checks) && !ot_str_equal(name, ot_str_of(checks[*index].name))) ++*index;
+    if (index == NULL) {
+        rest_problem(call, OT_ERR_NO_MEMORY, "no memory for the request");
+    } else if (*index == OT_ARRAY_COUNT(checks)) {
+        rest_problem_more(call, OT_ERR_RESOURCE_NOT_FOUND, NULL, "GET /v1/cluster/health", "there is no check of that name");
+    } else if (checks[*index].local && rest_gather_wanted(call)) {
+        rest_gather(call, REST_CHECKS_TARGET, index, check_told);
+    } else {
         const struct broker_view *view = broker_view_take(call->broker);
-        const bool good = write_check(call, view, i);
+        const bool good = write_check(call, view, *index);
         broker_view_give(view);
         rest_reply_json(call, good ? 200 : 503);
-        return;
     }
-    rest_problem_more(call, OT_ERR_RESOURCE_NOT_FOUND, NULL, "GET /v1/cluster/health", "there is no check of that name");
 }
 
 /* ---- probes */

@@ -15,6 +15,7 @@
 #define REST_HEADER_BLOCK_MAX 32768u
 
 #define REST_LARGE_BODIES_MAX 4
+#define REST_HOP_BYTES_MAX (32u << 20)         /* of an answer that another broker gives */
 
 struct MHD_Daemon;
 
@@ -58,7 +59,7 @@ struct rest_server {
     pthread_mutex_t mutex; pthread_cond_t idle;
     uint32_t working;                          /* suspended connections and heartbeats under way; guarded by mutex */
     struct ot_task cancel_task, start_task;
-    uint32_t large_bodies, browses;            /* in work, on exec */
+    uint32_t large_bodies, browses, hops, gathers;     /* in work, on exec */
     /* sampler.c, on exec */
     struct ot_timer sample_timer;
     struct rest_sample *samples; uint32_t sample_next, sample_count;
@@ -78,15 +79,33 @@ void rest_server_let_go(struct rest_server *server);
 
 /* admit.c, on libmicrohttpd's thread: everything that can be judged before a body is read. False: the call was answered. */
 bool rest_admit(struct rest_call *call, const char *method);
+/* The part of it that looks at the request alone: also for those that came without a connection. */
+bool rest_admit_request(struct rest_call *call, const char *method);
 /* reply.c: hand the finished answer to the connection (on libmicrohttpd's thread); MHD_YES or MHD_NO as an int. */
 int rest_queue(struct rest_call *call);
 
 /* server.c, on exec: find what was asked for and do it */
 void rest_work(struct rest_call *call);
-/* inner.c, on exec: what a GET of target would answer, with the principal of `as`. done runs later on exec: inner->status, content_type and out are the answer; then it calls
- * rest_inner_free. False: no memory, or nothing is served there. */
-OT_MUST_CHECK bool rest_inner_get(struct rest_call *as, const char *target, void (*done)(struct rest_call *inner), void *arg);
-void rest_inner_free(struct rest_call *inner);
+void rest_begin(struct rest_call *call);           /* its handler, here */
+/* inner.c, on exec: requests without a connection, to our own routes. They are answered here, whoever leads what they are about: `arrived` is set. */
+struct rest_inner_ask {
+    struct rest_server *server;
+    const char *method, *target;               /* copied */
+    const struct rest_header *headers; uint32_t header_count;  /* as a client would send them; live until the answer, as the body */
+    struct ot_blob body;
+    const char *request_id, *address, *principal;
+    int64_t timeout_ms;                        /* 0: what the target says */
+    bool pretty;
+};
+/* done runs later on exec: inner->status, content_type, headers and out are the answer; then it calls rest_inner_free. NULL: no memory. */
+OT_MUST_CHECK struct rest_call *rest_inner_start(const struct rest_inner_ask *ask, void (*done)(struct rest_call *inner), void *arg);
+/* What a GET of target would answer, with the principal of `as`. False: no memory, or nothing is served there. */
+OT_MUST_CHECK bool rest_inner_get(struct rest_call *as, const char *target, bool pretty, void (*done)(struct rest_call *inner), void *arg);
+void rest_inner_free(struct rest_call *inner);     /* any thread */
+
+/* peer.c: requests that other brokers pass on. open: at the start; close: no further one comes; those in work are answered. */
+void rest_peer_open(struct rest_server *server);
+void rest_peer_close(struct rest_server *server);
 
 /* sampler.c */
 void rest_sampler_start(struct rest_server *server);       /* on exec */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIMIT = 100, LIMIT_MAX = 1000 };
+enum { LIMIT = 100, LIMIT_MAX = 1000, LIMIT_BROKER_MAX = 100000 /* for other brokers, who have pages of their own to make */ };
 
 /* A token is base64url of: its version, the letter of the list, the key. */
 static bool read_token(struct rest_call *call, char kind, bool integers)
@@ -28,7 +28,7 @@ static bool read_token(struct rest_call *call, char kind, bool integers)
 bool rest_list_begin(struct rest_call *call, char kind, bool integers)
 {
     call->list = (struct rest_list){ .after = { .null = true }, .after_int = INT64_MIN };
-    call->list.limit = (uint32_t)rest_query_int(call, "limit", 1, LIMIT_MAX, LIMIT);
+    call->list.limit = (uint32_t)rest_query_int(call, "limit", 1, call->arrived ? LIMIT_BROKER_MAX : LIMIT_MAX, LIMIT);
     call->list.prefix = rest_query_text(call, "prefix");
     if (!read_token(call, kind, integers)) rest_fault_query(call, "page_token", "is not a token of this list");
     return !rest_faulty(call);

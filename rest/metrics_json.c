@@ -1,6 +1,7 @@
-/* GET /v1/metrics: flat enough for a dashboard. Rates are over the window (10 s, or ?window=1m|5m), totals and percentiles since start. */
+/* GET /v1/metrics: flat enough for a dashboard; of this broker, or summed over all. Rates are over the window (10 s, or ?window=1m|5m), totals and percentiles since start. */
 #include "base/util.h"
 #include "rest/handlers.h"
+#include "rest/hop.h"
 #include "rest/sample.h"
 #include <string.h>
 
@@ -132,15 +133,74 @@ static int64_t others_in_work(const struct rest_call *call)
     return count;
 }
 
+/* ---- of all brokers */
+
+static bool adds_up(const char *name)
+{
+    const size_t bytes = strlen(name);
+    return bytes < 3 || strcmp(name + bytes - 3, "_ms") != 0;  /* percentiles and maxima do not: they stay with their broker */
+}
+
+/* The members of this object at every broker, summed. */
+static void write_sums(const struct rest_gather *all, const char *group)
+{
+    struct rest_json *out = &all->call->out;
+    const json_t *own = json_object_get(rest_gathered_of(all, broker_node_id(all->call->broker)), group);
+    for (void *at = json_object_iter((json_t *)(uintptr_t)own); at != NULL; at = json_object_iter_next((json_t *)(uintptr_t)own, at)) {
+        const char *name = json_object_iter_key(at);
+        double sum = 0;
+        bool any = false;
+        if (!adds_up(name)) continue;
+        for (uint32_t i = 0; i < all->count; i++) {
+            const json_t *told = json_object_get(rest_gathered_of(all, all->brokers[i].broker), group);
+            const json_t *value = json_object_get(told, name);
+            if (!json_is_number(value)) continue;
+            sum += json_number_value(value);
+            any = true;
+        }
+        if (any) rest_json_real(out, name, sum);
+        else rest_json_null(out, name);
+    }
+}
+
+static void all_told(struct rest_gather *all)
+{
+    static const char *const groups[] = { "throughput", "replication", "storage", "network", "process", "rest" };
+    struct rest_json *out = &all->call->out;
+    if (rest_gather_refused(all)) return;
+    rest_json_open(out, NULL, '{');
+    rest_json_time(out, "at", ot_clock_wall_ms());
+    rest_json_text(out, "scope", "cluster");
+    for (uint32_t i = 0; i < OT_ARRAY_COUNT(groups); i++) {
+        rest_json_open(out, groups[i], '{');
+        write_sums(all, groups[i]);
+        rest_json_close(out, '}');
+    }
+    rest_json_open(out, "brokers", '[');
+    for (uint32_t i = 0; i < all->count; i++) {
+        const json_t *told = rest_gathered_of(all, all->brokers[i].broker);
+        if (told != NULL) rest_json_copy(out, NULL, told);
+    }
+    rest_json_close(out, ']');
+    rest_gather_partial(all);
+    rest_json_close(out, '}');
+    rest_reply_json(all->call, 200);
+}
+
 void rest_metrics_json(struct rest_call *call)
 {
-    static const char *const windows[] = { "10s", "1m", "5m" };
+    static const char *const windows[] = { "10s", "1m", "5m" }, *const scopes[] = { "local", "cluster" };
     static const int64_t windows_us[] = { 10000000, 60000000, 300000000 };
     struct rest_sample *now = ot_arena_alloc(&call->arena, sizeof(*now));
     struct gathered *gathered = ot_arena_alloc(&call->arena, sizeof(*gathered));
     struct rest_json *out = &call->out;
     const int window = rest_query_choice(call, "window", windows, 3, 0);
+    const bool cluster = rest_query_choice(call, "scope", scopes, 2, 0) == 1;
     if (rest_faulty(call)) return;
+    if (cluster && !call->arrived) {
+        rest_gather(call, rest_gather_target(call, "int64,scope,broker", NULL), NULL, all_told);
+        return;
+    }
     if (now == NULL || gathered == NULL) {
         rest_problem(call, OT_ERR_NO_MEMORY, "no memory for the request");
         return;

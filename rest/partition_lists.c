@@ -1,5 +1,7 @@
 /* Partitions and replicas across topics: by state, by broker, one row a replica; and the producers that write to them. */
 #include "rest/handlers.h"
+#include "rest/merge.h"
+#include "rest/rows.h"
 #include "rest/topic_view.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,9 +93,9 @@ static void walk_all(struct walk *walk)
     ot_arena_free(&arena);
 }
 
-static void reply(struct walk *walk, char kind)
+static void reply(struct walk *walk, char kind, const char *extra)
 {
-    rest_list_reply(walk->call, kind, walk->more ? ot_str_of(walk->last) : (struct ot_str){ .null = true }, walk->total, NULL);
+    rest_list_reply(walk->call, kind, walk->more ? ot_str_of(walk->last) : (struct ot_str){ .null = true }, walk->total, extra);
 }
 
 /* ---- GET /v1/partitions */
@@ -103,7 +105,7 @@ static void write_partition(struct walk *walk, const struct broker_view_topic *t
     rest_partition_write(walk->call, walk->view, topic, row);
 }
 
-void rest_all_partitions(struct rest_call *call)
+static void all_partitions(struct rest_call *call, const char *extra)
 {
     static const char *const states[] = { "offline", "under_replicated", "under_min_isr", "at_min_isr", "not_preferred", "reassigning" };
     static const uint32_t flags[] = { REST_PART_OFFLINE, REST_PART_UNDER_REPLICATED, REST_PART_UNDER_MIN_ISR, REST_PART_AT_MIN_ISR, REST_PART_NOT_PREFERRED, 0 };
@@ -116,7 +118,21 @@ void rest_all_partitions(struct rest_call *call)
     walk.view = broker_view_take(call->broker);
     walk_all(&walk);
     broker_view_give(walk.view);
-    reply(&walk, 'P');
+    reply(&walk, 'P', extra);
+}
+
+static void all_told(struct rest_gather *all)
+{
+    struct rest_rows rows;
+    if (rest_rows_places(&rows, all)) all->call->rows = &rows;
+    all_partitions(all->call, rest_gather_extra(all));
+    rest_rows_free(&rows);
+}
+
+void rest_all_partitions(struct rest_call *call)
+{
+    if (rest_gather_wanted(call)) rest_gather(call, rest_gather_target(call, REST_GATHER_SHAPE, NULL), NULL, all_told);
+    else all_partitions(call, NULL);
 }
 
 /* ---- GET /v1/brokers/{broker}/partitions */
@@ -136,7 +152,9 @@ void rest_broker_partitions(struct rest_call *call)
     walk.broker = found ? row.id : -1;
     if (found) walk_all(&walk);
     broker_view_give(walk.view);
-    if (found) reply(&walk, 'B');
+    char missing[64];
+    snprintf(missing, sizeof(missing), "\"partial\":true,\"missing_brokers\":[%d]", walk.broker);
+    if (found) reply(&walk, 'B', walk.broker == broker_node_id(call->broker) ? NULL : missing);      /* it is away: what the metadata tells */
 }
 
 /* ---- …/partitions/{partition}/replicas */
@@ -150,28 +168,42 @@ static bool find_row(struct rest_call *call, const struct broker_view *view, str
     return false;
 }
 
-void rest_replicas_list(struct rest_call *call)
+static void replicas(struct rest_call *call, const char *extra)
 {
     struct broker_view_topic topic;
     struct broker_view_partition row;
-    if (!rest_list_begin(call, 'r', true)) return;
     const struct broker_view *view = broker_view_take(call->broker);
     if (!find_row(call, view, &topic, &row)) {
         broker_view_give(view);
         return;
     }
     /* by place in the assignment, whose order says who is preferred */
-    const int32_t first = call->list.after_int < 0 ? 0 : (int32_t)OT_MIN(call->list.after_int + 1, (int64_t)row.replicas.count);
-    const int32_t end = (int32_t)OT_MIN((int64_t)row.replicas.count, (int64_t)first + call->list.limit);
+    const int32_t count = row.replicas.count, first = call->list.after_int < 0 ? 0 : (int32_t)OT_MIN(call->list.after_int + 1, (int64_t)count);
+    const int32_t end = (int32_t)OT_MIN((int64_t)count, (int64_t)first + call->list.limit);
     for (int32_t i = first; i < end; i++) {
         rest_list_item(call);
         rest_replica_write(call, &topic, &row, row.replicas.ids[i]);
     }
     broker_view_give(view);
-    rest_list_reply_int(call, 'r', end < row.replicas.count, end - 1, row.replicas.count, NULL);
+    rest_list_reply_int(call, 'r', end < count, end - 1, count, extra);
 }
 
-void rest_replica_get(struct rest_call *call)
+static void replicas_told(struct rest_gather *all)
+{
+    struct rest_rows rows;
+    if (rest_rows_places(&rows, all)) all->call->rows = &rows;
+    replicas(all->call, rest_gather_extra(all));
+    rest_rows_free(&rows);
+}
+
+void rest_replicas_list(struct rest_call *call)
+{
+    if (!rest_list_begin(call, 'r', true)) return;
+    if (rest_gather_wanted(call)) rest_gather(call, rest_gather_target(call, REST_GATHER_SHAPE, NULL), NULL, replicas_told);
+    else replicas(call, NULL);
+}
+
+static void replica(struct rest_call *call, const struct rest_gather *all)
 {
     struct broker_view_topic topic;
     struct broker_view_partition row;
@@ -181,8 +213,29 @@ void rest_replica_get(struct rest_call *call)
     const bool found = find_row(call, view, &topic, &row), holds = found && has_id(row.replicas, (int32_t)id);
     if (holds) rest_replica_write(call, &topic, &row, (int32_t)id);
     broker_view_give(view);
+    if (holds && all != NULL) rest_gather_mend(all);
     if (holds) rest_reply_json(call, 200);
     else if (found) rest_problem(call, OT_ERR_RESOURCE_NOT_FOUND, "broker %lld holds no replica of the partition", (long long)id);
+}
+
+static void replica_told(struct rest_gather *all)
+{
+    struct rest_rows rows;
+    if (rest_rows_places(&rows, all)) all->call->rows = &rows;
+    replica(all->call, all);
+    rest_rows_free(&rows);
+}
+
+void rest_replica_get(struct rest_call *call)
+{
+    /* the partition as every broker has it: its leader's end is what the replica's lag is measured by */
+    char *target = ot_arena_alloc(&call->arena, strlen(call->target) + 1);
+    if (target != NULL) {
+        const char *stop = strstr(call->target, "/replicas/");
+        if (stop != NULL) memcpy(target, call->target, (size_t)(stop - call->target));
+    }
+    if (rest_gather_wanted(call)) rest_gather(call, target, NULL, replica_told);
+    else replica(call, NULL);
 }
 
 /* ---- GET /v1/producers: one row a producer and partition */
@@ -210,7 +263,7 @@ static void gather_producers(void *arg, struct broker_partition *partition)
     struct producers *list = arg;
     struct broker_partition_state state;
     broker_partition_state(partition, &state);
-    if (!state.open || state.producer_count == 0) return;
+    if (!state.open || !state.leader || state.producer_count == 0) return;      /* followers keep the same */
     if (!list->only_topic.null && !ot_str_equal(list->only_topic, ot_str_of(state.topic))) return;
     const char *topic = ot_arena_str(&list->call->arena, ot_str_of(state.topic));
     const uint32_t count = OT_MIN(broker_partition_producers(partition, list->scratch, PRODUCERS_OF_ONE_MAX), (uint32_t)PRODUCERS_OF_ONE_MAX);
@@ -257,8 +310,10 @@ static uint32_t first_of_page(const struct producers *list)
 
 void rest_producers_list(struct rest_call *call)
 {
+    static const struct rest_merging by_id = { .kind = 'w', .keys = { "#producer_id", "topic", "#partition" }, .token = "0:2:1", .repeats = false };
     struct producers list = { .call = call, .only_topic = rest_query_text(call, "topic") };
     char token[320];
+    if (rest_merge_list(call, &by_id)) return;
     if (!rest_list_begin(call, 'w', false)) return;
     list.scratch = malloc(PRODUCERS_OF_ONE_MAX * sizeof(*list.scratch));
     if (list.scratch == NULL) {

@@ -1,14 +1,14 @@
 /* Partitions: state, segments, producers. */
 #include "rest/handlers.h"
+#include "rest/rows.h"
 #include "rest/topic_view.h"
 #include <stdlib.h>
 
 enum { SEGMENTS_MAX = 20000, PRODUCERS_MAX = 20000 };
 
-void rest_partitions_list(struct rest_call *call)
+static void list(struct rest_call *call, const char *extra)
 {
     struct broker_view_topic topic;
-    if (!rest_list_begin(call, 'p', true)) return;
     const struct broker_view *view = broker_view_take(call->broker);
     if (!rest_topic_find(call, view, &topic)) {
         broker_view_give(view);
@@ -24,10 +24,10 @@ void rest_partitions_list(struct rest_call *call)
     }
     broker_view_give(view);
     rest_etag(call, topic.version);
-    rest_list_reply_int(call, 'p', end < topic.partition_count, end - 1, topic.partition_count, NULL);
+    rest_list_reply_int(call, 'p', end < topic.partition_count, end - 1, topic.partition_count, extra);
 }
 
-void rest_partition_get(struct rest_call *call)
+static void one(struct rest_call *call, const struct rest_gather *all)
 {
     struct broker_view_topic topic;
     struct broker_view_partition row;
@@ -40,8 +40,40 @@ void rest_partition_get(struct rest_call *call)
     const bool found = broker_view_partition(view, &topic.id, index, &call->arena, &row);
     if (found) rest_partition_write(call, view, &topic, &row);
     broker_view_give(view);
+    if (found && all != NULL) rest_gather_mend(all);
     if (found) rest_reply_json(call, 200);
     else rest_problem(call, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition");
+}
+
+/* ---- from what all brokers told */
+
+static void list_told(struct rest_gather *all)
+{
+    struct rest_rows rows;
+    if (rest_rows_places(&rows, all)) all->call->rows = &rows;
+    list(all->call, rest_gather_extra(all));
+    rest_rows_free(&rows);
+}
+
+static void one_told(struct rest_gather *all)
+{
+    struct rest_rows rows;
+    if (rest_rows_places(&rows, all)) all->call->rows = &rows;
+    one(all->call, all);
+    rest_rows_free(&rows);
+}
+
+void rest_partitions_list(struct rest_call *call)
+{
+    if (!rest_list_begin(call, 'p', true)) return;
+    if (rest_gather_wanted(call)) rest_gather(call, rest_gather_target(call, REST_GATHER_SHAPE, NULL), NULL, list_told);
+    else list(call, NULL);
+}
+
+void rest_partition_get(struct rest_call *call)
+{
+    if (rest_gather_wanted(call)) rest_gather(call, rest_gather_target(call, REST_GATHER_SHAPE, NULL), NULL, one_told);
+    else one(call, NULL);
 }
 
 /* The partition of the path as this broker holds it, open; counted. NULL: answered. */

@@ -1,5 +1,6 @@
-/* Records from JSON, text, bytes or lines into partitions, round by round: one batch for each partition at a time, so that order is kept. */
+/* Records from JSON, text, bytes or lines into partitions, whoever leads them, round by round: one batch for each partition at a time, so that order is kept. */
 #include "base/util.h"
+#include "broker/produce_away.h"
 #include "broker/records.h"
 #include "rest/handlers.h"
 #include "rest/inside.h"
@@ -13,6 +14,7 @@ enum { RECORDS_MAX = 100000, HEADERS_MAX = 1000 };
 struct result { enum ot_err error; int64_t offset, timestamp_ms; const char *text; };
 struct job {
     struct broker_produce produce;
+    struct broker_produce_everywhere *all;     /* under way, or NULL */
     struct broker_records_round current;
     struct rest_call *call;
     struct ot_str topic, codec;
@@ -277,11 +279,27 @@ static void round_done(struct broker_call *broker_call)
     struct job *job = OT_CONTAINER(broker_call, struct job, produce.call);
     keep_results(job);                         /* the parts stay in the arena: their texts are good until the answer is sent */
     ot_buf_unref(job->current.buf);
+    job->all = NULL;
     job->round++;
     next_round(job);
 }
 
-static void round_queued(struct broker_produce *produce) { (void)produce; }      /* the next round waits for the answer of this one anyway */
+static void cancel(struct rest_call *call)
+{
+    struct job *job = call->state;
+    if (job->all != NULL) broker_produce_anywhere_cancel(job->all);
+}
+
+static void fail_rest(struct job *job, enum ot_err err)
+{
+    if (job->round == 0) {
+        rest_problem(job->call, err, "the records could not be packed: %s", ot_err_text(err));
+        return;
+    }
+    for (uint32_t i = 0; i < job->count; i++)
+        if (job->records[i].round >= job->round) job->results[i] = (struct result){ .error = err, .text = ot_err_text(err) };
+    reply(job);
+}
 
 static void next_round(struct job *job)
 {
@@ -292,23 +310,24 @@ static void next_round(struct job *job)
     }
     enum ot_err err = broker_records_pack(call->broker, job->topic, job->records, job->count, job->round, job->codec, call->server->setup.body_pool, REST_ANSWER_MAX,
         &call->arena, &job->current);
+    if (err == OT_OK && call->stopping) {
+        ot_buf_unref(job->current.buf);
+        err = OT_ERR_CLOSED;
+    }
     if (err != OT_OK) {
-        if (job->round == 0) {
-            rest_problem(call, err, "the records could not be packed: %s", ot_err_text(err));
-            return;
-        }
-        for (uint32_t i = 0; i < job->count; i++)
-            if (job->records[i].round >= job->round) job->results[i] = (struct result){ .error = err, .text = ot_err_text(err) };
-        reply(job);
+        fail_rest(job, err);
         return;
     }
     if (job->round + 1 == job->rounds) rest_body_drop(call);
     job->produce = (struct broker_produce){ .call = { .home = call->home, .done = round_done }, .buf = job->current.buf, .acks = job->acks,
         .timeout_ms = (int32_t)call->timeout_ms, .api_version = 13, .transactional_id = { .null = true }, .origin = ENG_ORIGIN_CLIENT,
-        .parts = job->current.parts, .part_count = job->current.part_count, .queued = round_queued,
+        .parts = job->current.parts, .part_count = job->current.part_count,
         .client = { .client_id = ot_str_of("rest"), .software_name = { .null = true }, .software_version = { .null = true }, .address = ot_str_of(call->peer),
             .listener = ot_str_of("REST") } };
-    (void)broker_produce(call->broker, &job->produce);
+    job->all = broker_produce_anywhere(call->broker, &job->produce);
+    if (job->all != NULL) return;
+    ot_buf_unref(job->current.buf);
+    fail_rest(job, OT_ERR_NO_MEMORY);
 }
 
 /* ---- starting */
@@ -332,6 +351,8 @@ static struct job *job_new(struct rest_call *call)
     job->fixed_partition = -1;
     job->now_ms = ot_clock_wall_ms();
     job->acks = -1;
+    call->state = job;
+    call->cancel = cancel;
     return job;
 }
 

@@ -1,10 +1,27 @@
 /* consumers/{g}/ids/{member}, consumers/{g}/owners/{t}/{p}, consumers/{g}/offsets/{t}/{p}: what consumers once kept in ZooKeeper, asked of the groups' coordinators. */
 #include "rest/registry.h"
 #include "base/util.h"
+#include "rest/hop.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- the groups */
+
+static int by_text(const void *a, const void *b)
+{
+    const struct ot_str *one = a, *two = b;
+    const int bytes = memcmp(one->data, two->data, OT_MIN(one->bytes, two->bytes));
+    return bytes != 0 ? bytes : (one->bytes > two->bytes) - (one->bytes < two->bytes);
+}
+
+static void drop_repeats(struct rest_registry *node)
+{
+    uint32_t kept = 0;
+    if (node->child_count > 0) qsort(node->children, node->child_count, sizeof(*node->children), by_text);
+    for (uint32_t i = 0; i < node->child_count; i++)
+        if (kept == 0 || !ot_str_equal(node->children[i], node->children[kept - 1])) node->children[kept++] = node->children[i];
+    node->child_count = kept;
+}
 
 static void listed(struct broker_call *broker_call)
 {
@@ -23,8 +40,29 @@ static void listed(struct broker_call *broker_call)
     rest_registry_done(node);
 }
 
+/* Those of all brokers; what one does not tell is not shown. */
+static void told(struct rest_gather *all)
+{
+    struct rest_registry *node = all->arg;
+    for (uint32_t i = 0; i < all->count; i++) {
+        const json_t *items = json_object_get(rest_gathered_of(all, all->brokers[i].broker), "items");
+        for (size_t k = 0; k < json_array_size(items); k++) {
+            const struct ot_str name = rest_json_string(json_object_get(json_array_get(items, k), "group"));
+            const char *copy = ot_arena_str(&node->call->arena, name);         /* the node may be looked at again, when all this is gone */
+            if (copy != NULL) rest_registry_child(node, (struct ot_str){ copy, name.bytes, false });
+        }
+    }
+    node->found = true;
+    drop_repeats(node);
+    rest_registry_done(node);
+}
+
 static void list_groups(struct rest_registry *node)
 {
+    if (rest_gather_wanted(node->call)) {
+        rest_gather(node->call, "/v1/groups?limit=100000&fields=group", node, told);
+        return;
+    }
     const enum ot_err err = broker_group_lists(node->call->broker, &node->call->arena, &node->lists);
     node->lists.call = (struct broker_call){ .home = node->call->home, .done = listed };
     if (err == OT_OK) {
@@ -68,22 +106,6 @@ static void ids(struct rest_registry *node)
 }
 
 /* ---- places: topics, their partitions, and what each holds */
-
-static int by_text(const void *a, const void *b)
-{
-    const struct ot_str *one = a, *two = b;
-    const int bytes = memcmp(one->data, two->data, OT_MIN(one->bytes, two->bytes));
-    return bytes != 0 ? bytes : (one->bytes > two->bytes) - (one->bytes < two->bytes);
-}
-
-static void drop_repeats(struct rest_registry *node)
-{
-    uint32_t kept = 0;
-    if (node->child_count > 0) qsort(node->children, node->child_count, sizeof(*node->children), by_text);
-    for (uint32_t i = 0; i < node->child_count; i++)
-        if (kept == 0 || !ot_str_equal(node->children[i], node->children[kept - 1])) node->children[kept++] = node->children[i];
-    node->child_count = kept;
-}
 
 /* True: it is the place that was asked for. Above it the name of what lies below becomes a child. */
 static bool place(struct rest_registry *node, struct ot_str topic, int32_t partition)

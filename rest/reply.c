@@ -41,12 +41,12 @@ static void answered(struct rest_call *call, int status, const char *content_typ
     if (call->prev != NULL) call->prev->next = call->next;
     else server->first = call->next;
     if (call->next != NULL) call->next->prev = call->prev;
+    rest_once_answered(call);
     if (call->inner_done != NULL) {
         ot_exec_post(server->exec, &call->task);
         return;
     }
-    if (call->route != NULL && (call->route->flags & REST_WRITE) != 0) rest_audit(call);
-    rest_once_answered(call);
+    if (call->route != NULL && (call->route->flags & REST_WRITE) != 0) rest_audit(call);       /* where it was asked, not where it was done */
     atomic_store(&call->stage, REST_ANSWERED);
     MHD_resume_connection(connection);         /* from here on the call may be gone */
     rest_server_let_go(server);
@@ -108,6 +108,7 @@ static void problem(struct rest_call *call, const struct rest_problem_facts *fac
 {
     char slug[REST_SLUG_BYTES], type[REST_SLUG_BYTES + 16];
     struct rest_json *out = &call->out;
+    call->problem = facts->name;
     rest_problem_slug(facts->name, slug);
     snprintf(type, sizeof(type), "/problems/%s", slug);
     rest_json_free(out);
@@ -280,7 +281,7 @@ int rest_queue(struct rest_call *call)
     if (response == NULL) return MHD_NO;
     if (!bodiless && call->stream == NULL) call->out.data = NULL;      /* the response's now */
     else rest_json_free(&call->out);
-    bool good = add_header(response, "Ottla-Request-Id", call->request_id) && add_header(response, "Ottla-Served-By", call->server->served_by)
+    bool good = add_header(response, "Ottla-Request-Id", call->request_id) && add_header(response, "Ottla-Served-By", call->served_by != NULL ? call->served_by : call->server->served_by)
         && add_header(response, "X-Content-Type-Options", "nosniff");
     if (call->content_type != NULL && !bodiless) good = good && add_header(response, "Content-Type", call->content_type);
     if (strncmp(call->target, "/v1", 3) == 0) good = good && add_header(response, "Cache-Control", "no-store");

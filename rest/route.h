@@ -19,10 +19,16 @@ enum rest_route_flags {
     REST_ANY_TYPE = 128,       /* the answer's type is what it is: Accept is not looked at */
     REST_HTML = 256,           /* also as a page for people */
     REST_LINES = 512,          /* also as NDJSON, one record a line: format, or Accept */
-    REST_LOCAL = 1024,         /* about this broker alone: broker */
+    REST_LOCAL = 1024,         /* about one broker alone, this one or that of ?broker= */
     REST_ONCE = 2048,          /* Idempotency-Key is heeded */
     REST_DEEP = 8192,          /* the last parameter of the path may be several segments */
-    REST_EVENTS = 4096         /* an event stream */
+    REST_EVENTS = 4096,        /* an event stream */
+    /* who answers, when it is not whoever is asked (rest/hop.h) */
+    REST_AT_LEADER = 16384,    /* of {topic}, {partition}: the first two parameters */
+    REST_AT_GROUP = 32768,     /* the coordinator of {group}: the first parameter */
+    REST_AT_TRANSACTION = 65536,       /* likewise */
+    REST_AT_BROKER = 131072,   /* the broker of the first parameter */
+    REST_AT_NODE = 262144      /* of the registry: what is told of a group, at its coordinator */
 };
 
 struct rest_call;

@@ -6,6 +6,7 @@
  */
 #include "rest/inside.h"
 #include "base/log.h"
+#include "rest/hop.h"
 #include "rest/once.h"
 #include "rest/stream.h"
 #include "base/util.h"
@@ -146,21 +147,18 @@ static void wait_for_metadata(struct rest_call *call);
 
 static void metadata_timer(struct ot_timer *timer) { wait_for_metadata(OT_CONTAINER(timer, struct rest_call, timer)); }
 
-static void begin(struct rest_call *call)
+void rest_begin(struct rest_call *call)
 {
     if ((call->route->flags & REST_ONCE) == 0 || !rest_once_begin(call)) call->route->handler(call);
 }
 
-/* ?broker= of what is told about one broker alone. False: answered. */
-static bool asks_us(struct rest_call *call)
+static int32_t controller_of(struct rest_call *call)
 {
-    if ((call->route->flags & REST_LOCAL) == 0) return true;
-    const int64_t id = rest_query_int(call, "broker", 0, INT32_MAX, broker_node_id(call->broker));
-    if (rest_faulty(call)) return false;
-    if (id == broker_node_id(call->broker)) return true;
-    rest_problem_more(call, OT_ERR_BROKER_ID_NOT_REGISTERED, NULL, "GET /v1/brokers", "this is broker %d, and it knows nothing of the inside of broker %lld",
-        broker_node_id(call->broker), (long long)id);
-    return false;
+    struct broker_view_cluster cluster;
+    const struct broker_view *view = broker_view_take(call->broker);
+    broker_view_cluster(view, &cluster);
+    broker_view_give(view);
+    return cluster.controller_id;
 }
 
 /* min_metadata_offset: read what was written elsewhere, or wait for it. */
@@ -177,12 +175,17 @@ static void wait_for_metadata(struct rest_call *call)
     if (cluster.version >= wanted) {
         const bool controls = cluster.controller_id == cluster.this_broker;
         if (consistency == 1 && !controls) {
-            rest_problem_more(call, OT_ERR_NOT_CONTROLLER, NULL, "GET /v1/cluster", "broker %d is the controller", cluster.controller_id);
+            if (call->arrived || cluster.controller_id < 0) {
+                rest_problem_more(call, OT_ERR_NOT_CONTROLLER, NULL, "GET /v1/cluster", "broker %d is the controller", cluster.controller_id);
+            } else {
+                call->whither = controller_of;
+                rest_hop_to(call, cluster.controller_id);
+            }
             return;
         }
         rest_header_int(call, "Ottla-Metadata-Offset", cluster.version);
         if (controls) rest_header(call, "Ottla-Metadata-Lag-Ms", "0");
-        begin(call);
+        rest_begin(call);
     } else if (call->stopping || ot_clock_boot_us() - call->started_us >= call->timeout_ms * 1000) {
         rest_problem_http(call, "HTTP_SERVICE_UNAVAILABLE", "metadata is at %lld here, %lld was asked for", (long long)cluster.version, (long long)wanted);
     } else {
@@ -198,9 +201,16 @@ void rest_work(struct rest_call *call)
     call->next = server->first;
     if (server->first != NULL) server->first->prev = call;
     server->first = call;
-    if (!asks_us(call)) return;
-    if ((call->route->flags & REST_META) != 0) wait_for_metadata(call);
-    else begin(call);
+    if (!rest_whither_good(call)) return;
+    const int32_t to = rest_whither(call);
+    if (to != broker_node_id(call->broker)) {
+        call->whither = rest_whither;
+        rest_hop_to(call, to);
+    } else if ((call->route->flags & REST_META) != 0) {
+        wait_for_metadata(call);
+    } else {
+        rest_begin(call);
+    }
 }
 
 static void work(struct ot_task *task) { rest_work(OT_CONTAINER(task, struct rest_call, task)); }
@@ -367,6 +377,7 @@ enum ot_err rest_server_start(struct broker *broker, const struct rest_setup *se
         rest_server_stop(server);
         return err;
     }
+    rest_peer_open(server);
     *out = server;
     return OT_OK;
 }
@@ -387,6 +398,7 @@ void rest_server_stop(struct rest_server *server)
 {
     if (server == NULL) return;
     atomic_store(&server->stopping, true);
+    rest_peer_close(server);
     if (server->thread != NULL) {
         rest_server_hold(server);
         server->cancel_task.run = cancel_all;

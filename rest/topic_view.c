@@ -1,4 +1,6 @@
 #include "rest/topic_view.h"
+#include "rest/rows.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,18 +31,19 @@ const char *rest_topic_state_name(const struct rest_topic_sum *sum)
     return sum->offline > 0 ? "offline" : sum->under_min_isr > 0 ? "under_min_isr" : sum->under_replicated > 0 ? "under_replicated" : "online";
 }
 
-static void add_size(struct broker *broker, const struct broker_view_topic *topic, int32_t index, struct rest_topic_sum *out)
+static void add_size(const struct rest_call *call, const struct broker_view_topic *topic, int32_t index, struct rest_topic_sum *out)
 {
     struct broker_partition_state state;
-    struct broker_partition *partition = broker_partition_find_id(broker, &topic->id, index);
+    struct broker_partition *partition = broker_partition_find_id(call->broker, &topic->id, index);
     if (partition == NULL) return;
     broker_partition_state(partition, &state);
     broker_partition_put(partition);
+    if (call->arrived && !state.leader) return;                /* one copy counts */
     out->size_bytes += (int64_t)state.size_bytes;
     if (state.high_watermark > state.log_start_offset) out->records_estimate += state.high_watermark - state.log_start_offset;
 }
 
-void rest_topic_sum(struct broker *broker, const struct broker_view *view, const struct broker_view_topic *topic, bool sizes, struct rest_topic_sum *out)
+void rest_topic_sum(const struct rest_call *call, const struct broker_view *view, const struct broker_view_topic *topic, bool sizes, struct rest_topic_sum *out)
 {
     struct broker_view_partition row;
     SCRATCH(arena);
@@ -56,9 +59,18 @@ void rest_topic_sum(struct broker *broker, const struct broker_view *view, const
         out->not_preferred += (flags & REST_PART_NOT_PREFERRED) != 0;
         out->osr_replicas += row.replicas.count - row.isr.count;
         if (i == 0) out->replication_factor = row.replicas.count;
-        if (sizes) add_size(broker, topic, i, out);
+        if (sizes) add_size(call, topic, i, out);
     }
     ot_arena_free(&arena);
+}
+
+void rest_topic_share_take(struct rest_topic_sum *sum, const struct rest_topic_share *share)
+{
+    sum->size_bytes = share == NULL ? -1 : share->size_bytes;
+    sum->records_estimate = share == NULL ? -1 : share->records_estimate;
+    sum->rates_known = true;
+    sum->bytes_in = share == NULL || !share->rates_known ? (double)NAN : share->bytes_in;
+    sum->bytes_out = share == NULL || !share->rates_known ? (double)NAN : share->bytes_out;
 }
 
 /* ---- writing */
@@ -123,7 +135,7 @@ void rest_topic_write(struct rest_call *call, const char *key, const struct brok
     rest_json_int(out, "not_preferred", sum->not_preferred);
     rest_json_big_or_null(out, "size_bytes", sum->size_bytes);
     rest_json_big_or_null(out, "records_estimate", sum->records_estimate);
-    if (!call->no_rates && rest_topic_rates(call, topic->name, &in, &from)) {
+    if (!call->no_rates && (sum->rates_known ? (in = sum->bytes_in, from = sum->bytes_out, true) : rest_topic_rates(call, topic->name, &in, &from))) {
         rest_json_real(out, "bytes_in_per_second", in);
         rest_json_real(out, "bytes_out_per_second", from);
     } else {
@@ -175,6 +187,41 @@ static void write_unknown(struct rest_json *out)
     for (uint32_t i = 0; i < OT_ARRAY_COUNT(members); i++) rest_json_null(out, members[i]);
 }
 
+/* As its leader told it. */
+static void write_told(struct rest_json *out, const json_t *told)
+{
+    static const char *const numbers[] = { "log_start_offset", "high_watermark", "last_stable_offset", "log_end_offset", "size_bytes" };
+    const json_t *compaction = json_object_get(told, "compaction");
+    rest_json_text(out, "durability", json_string_value(json_object_get(told, "durability")));
+    for (uint32_t i = 0; i < OT_ARRAY_COUNT(numbers); i++) rest_json_big_or_null(out, numbers[i], rest_row_int(told, numbers[i]));
+    if (compaction != NULL) rest_json_copy(out, "compaction", compaction);
+    else rest_json_null(out, "compaction");
+}
+
+/* The replica of that broker as the broker told it: within the row of a partition, or the row itself. */
+static const json_t *replica_of(const json_t *row, int32_t id)
+{
+    const json_t *list = json_object_get(row, "replica_state");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (rest_row_int(json_array_get(list, i), "broker") == id) return json_array_get(list, i);
+    return list == NULL ? row : NULL;
+}
+
+static void write_replica_told(struct rest_json *out, const struct rest_rows *rows, struct ot_str topic, const struct broker_view_partition *row, int32_t id)
+{
+    const json_t *own = replica_of(rest_rows_place(rows, id, topic, row->index), id), *leader = replica_of(rest_rows_place(rows, row->leader, topic, row->index), row->leader);
+    const int64_t end = rest_row_int(own, "log_end_offset"), leader_end = rest_row_int(leader, "log_end_offset");
+    const bool leads = id == row->leader;
+    rest_json_int(out, "broker", id);
+    rest_json_text(out, "role", leads ? "leader" : "follower");
+    rest_json_bool(out, "in_sync", has_id(row->isr, id));
+    rest_json_big_or_null(out, "log_end_offset", end);
+    rest_json_big_or_null(out, "lag", end < 0 || leader_end < 0 ? -1 : OT_MAX(leader_end - end, 0));       /* they were looked at one after the other */
+    rest_json_big_or_null(out, "caught_up_ms_ago", leads && end >= 0 ? 0 : -1);
+    rest_json_text(out, "log_dir", own == NULL ? NULL : json_string_value(json_object_get(own, "log_dir")));
+    rest_json_big_or_null(out, "size_bytes", rest_row_int(own, "size_bytes"));
+}
+
 static void write_replica(struct rest_json *out, const struct broker_view_partition *row, const struct broker_partition_state *local, int32_t here, int32_t id)
 {
     const bool known = local != NULL && id == here, leads = id == row->leader;
@@ -188,12 +235,14 @@ static void write_replica(struct rest_json *out, const struct broker_view_partit
     rest_json_big_or_null(out, "size_bytes", known ? (int64_t)local->size_bytes : -1);
 }
 
-static void write_replicas(struct rest_json *out, const struct broker_view_partition *row, const struct broker_partition_state *local, int32_t here)
+static void write_replicas(struct rest_call *call, struct ot_str topic, const struct broker_view_partition *row, const struct broker_partition_state *local)
 {
+    struct rest_json *out = &call->out;
     rest_json_open(out, "replica_state", '[');
     for (int32_t i = 0; i < row->replicas.count; i++) {
         rest_json_open(out, NULL, '{');
-        write_replica(out, row, local, here, row->replicas.ids[i]);
+        if (call->rows != NULL) write_replica_told(out, call->rows, topic, row, row->replicas.ids[i]);
+        else write_replica(out, row, local, broker_node_id(call->broker), row->replicas.ids[i]);
         rest_json_close(out, '}');
     }
     rest_json_close(out, ']');
@@ -209,7 +258,8 @@ void rest_replica_write(struct rest_call *call, const struct broker_view_topic *
     rest_json_str(out, "topic", topic->name);
     rest_json_int(out, "partition", row->index);
     rest_json_bool(out, "preferred", row->replicas.count > 0 && row->replicas.ids[0] == id);
-    write_replica(out, row, partition == NULL ? NULL : &state, broker_node_id(call->broker), id);
+    if (call->rows != NULL) write_replica_told(out, call->rows, topic->name, row, id);
+    else write_replica(out, row, partition == NULL ? NULL : &state, broker_node_id(call->broker), id);
     rest_json_close(out, '}');
     broker_partition_put(partition);
 }
@@ -245,7 +295,8 @@ void rest_partition_write(struct rest_call *call, const struct broker_view *view
     rest_ids_write(out, "elr", row->elr);
     rest_ids_write(out, "offline", row->offline);
     rest_json_int(out, "min_insync_replicas", row->min_isr);
-    if (partition != NULL) write_local(out, &state);
+    if (call->rows != NULL) write_told(out, rest_rows_place(call->rows, row->leader, topic->name, row->index));
+    else if (partition != NULL) write_local(out, &state);
     else write_unknown(out);
     if (row->adding.count + row->removing.count > 0) {
         rest_json_open(out, "reassignment", '{');
@@ -256,12 +307,23 @@ void rest_partition_write(struct rest_call *call, const struct broker_view *view
         rest_json_null(out, "reassignment");
     }
     rest_topic_config_each(call, view, topic, write_unclean, out);
-    write_replicas(out, row, partition == NULL ? NULL : &state, broker_node_id(call->broker));
+    write_replicas(call, topic->name, row, partition == NULL ? NULL : &state);
     rest_json_close(out, '}');
     broker_partition_put(partition);
 }
 
 /* ---- finding */
+
+int32_t rest_partition_leader(struct broker *broker, const struct ot_uuid *topic_id, int32_t index)
+{
+    struct broker_view_partition row;
+    SCRATCH(arena);
+    const struct broker_view *view = broker_view_take(broker);
+    const int32_t leader = broker_view_partition(view, topic_id, index, &arena, &row) ? row.leader : -1;
+    broker_view_give(view);
+    ot_arena_free(&arena);
+    return leader;
+}
 
 bool rest_topic_find(struct rest_call *call, const struct broker_view *view, struct broker_view_topic *out)
 {

@@ -6,13 +6,16 @@
 
 struct rest_topic_sum {
     int32_t offline, under_replicated, under_min_isr, at_min_isr, not_preferred, osr_replicas, replication_factor;
-    int64_t size_bytes, records_estimate;      /* of what lies on this broker */
+    int64_t size_bytes, records_estimate;      /* of what lies on this broker; asked by another one: of what it leads */
+    bool rates_known; double bytes_in, bytes_out;              /* of all brokers; else those of this one are told */
 };
 enum rest_partition_flags { REST_PART_OFFLINE = 1, REST_PART_UNDER_MIN_ISR = 2, REST_PART_UNDER_REPLICATED = 4, REST_PART_AT_MIN_ISR = 8, REST_PART_NOT_PREFERRED = 16 };
 
 uint32_t rest_partition_flags(const struct broker_view_partition *row);
 const char *rest_partition_state_name(uint32_t flags);         /* "offline", "under_min_isr", "under_replicated", "online" */
-void rest_topic_sum(struct broker *broker, const struct broker_view *view, const struct broker_view_topic *topic, bool sizes, struct rest_topic_sum *out);
+void rest_topic_sum(const struct rest_call *call, const struct broker_view *view, const struct broker_view_topic *topic, bool sizes, struct rest_topic_sum *out);
+struct rest_topic_share;
+void rest_topic_share_take(struct rest_topic_sum *sum, const struct rest_topic_share *share);      /* sizes and rates of all brokers; NULL: nobody told */
 const char *rest_topic_state_name(const struct rest_topic_sum *sum);
 
 /* One topic as a JSON object; effective: with the values that count. */
@@ -23,6 +26,9 @@ void rest_partition_write(struct rest_call *call, const struct broker_view *view
 void rest_replica_write(struct rest_call *call, const struct broker_view_topic *topic, const struct broker_view_partition *row, int32_t id);
 void rest_ids_write(struct rest_json *out, const char *key, struct broker_view_ids ids);
 void rest_osr_write(struct rest_json *out, const char *key, const struct broker_view_partition *row);
+
+/* Who leads it by the metadata here; -1: nobody. */
+int32_t rest_partition_leader(struct broker *broker, const struct ot_uuid *topic_id, int32_t index);
 
 /* The topic of the path's first parameter. False: answered 404. */
 bool rest_topic_find(struct rest_call *call, const struct broker_view *view, struct broker_view_topic *out);

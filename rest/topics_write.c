@@ -90,7 +90,7 @@ static void reply_with_topic(struct rest_change *change, int status)
     const bool found = broker_view_topic_by_id(view, &change->item.topic_id_out, &topic) || broker_view_topic(view, change->item.topic, &topic);
     if (found) {
         rest_etag(call, topic.version);
-        rest_topic_sum(call->broker, view, &topic, true, &sum);
+        rest_topic_sum(call, view, &topic, true, &sum);
         rest_topic_write(call, NULL, view, &topic, &sum, true);
     }
     broker_view_give(view);

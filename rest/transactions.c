@@ -1,7 +1,8 @@
-/* Transactions: what the coordinator on this broker knows, and the end of one that hangs. */
+/* Transactions: what their coordinators know, and the end of one that hangs. */
 #include "broker/transactions.h"
 #include "rest/call.h"
 #include "rest/handlers.h"
+#include "rest/merge.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,6 +111,8 @@ static void listed(struct broker_call *broker_call)
 
 void rest_transactions_list(struct rest_call *call)
 {
+    static const struct rest_merging by_name = { .kind = 'x', .keys = { "transactional_id" }, .token = "0" };
+    if (rest_merge_list(call, &by_name)) return;
     struct job *job = job_new(call);
     if (job == NULL) return;
     job->state = rest_query_choice(call, "state", states, 6, -1);
