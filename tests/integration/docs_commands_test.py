@@ -11,7 +11,7 @@ from cli_test import environment, ottla
 from harness import BINARY, TOP
 from rest_test import Rest
 
-ENDLESS = ("/tail", "max_wait_ms=30000")
+ENDLESS = ("/tail", "/events/stream", "max_wait_ms=30000")
 
 
 def blocks(path):
