@@ -105,9 +105,10 @@ bool broker_event(struct broker *broker, const struct broker_event *event)
     if (events == NULL) return false;
     struct broker_event_source source = { broker->node_id, atomic_load(&broker->broker_epoch), 0 };
     pthread_mutex_lock(&events->mutex);
-    bool taken = !events->stopping && events->queue_count < QUEUE_MAX && events->queue_bytes < QUEUE_BYTES_MAX;
+    const bool early = !broker_event_kind(event->type)->begins && !events->view.topic;         /* there may never be one */
+    bool taken = !early && !events->stopping && events->queue_count < QUEUE_MAX && events->queue_bytes < QUEUE_BYTES_MAX;
     source.n = events->source_n++;
-    events->refused += taken ? 0 : 1;
+    events->refused += taken || early ? 0 : 1;
     pthread_mutex_unlock(&events->mutex);
     if (!taken) return false;
     struct inbox_item *item = item_new(INBOX_TEXT, 0);

@@ -45,7 +45,7 @@
     X(VOTER_REMOVED,         "voter_removed",          "coordinator",  true,  "a node votes no longer") \
     X(VOTER_REPLACED,        "voter_replaced",         "coordinator",  true,  "a voter came back with another directory") \
     X(COORDINATOR_CHANGED,   "coordinator_changed",    "coordinator",  false, "another node coordinates, or the same one in a new term") \
-    X(GROUP_REBALANCED,      "group_rebalanced",       "group",        true,  "partitions of a group went to other members") \
+    X(GROUP_REBALANCED,      "group_rebalanced",       "group",        false, "partitions of a group went to other members") \
     X(OFFSETS_EXPIRED,       "offsets_expired",        "group",        true,  "committed offsets were dropped for their age") \
     X(GAP,                   "gap",                    "gap",          true,  "what happened here is not known")
 enum broker_event_type {
@@ -88,8 +88,8 @@ static inline struct broker_event broker_event_of(enum broker_event_type type)
     return (struct broker_event){ .type = type, .topic = { .null = true }, .partition = -1, .broker = -1, .group = { .null = true } };
 }
 struct broker;
-/* Never blocks; everything is copied. False: it was not taken (the queue is full, or this broker starts or stops), and kept is not called. It is written once, or, when an
- * answer of the topic's leader is lost, twice with the same "source". */
+/* Never blocks; everything is copied. False: it was not taken (the queue is full, this broker starts or stops, or it is of a type that begins no topic and there is none), and kept is not
+ * called. It is written once, or, when an answer of the topic's leader is lost, twice with the same "source". */
 bool broker_event(struct broker *broker, const struct broker_event *event);
 
 /* ---- reading: from the partition's leader, or from a replica here when that one cannot be reached */

@@ -254,6 +254,7 @@ static void finish(struct groups_state *state, struct group_out *out)
     else if (state->timer.heap_index == 0 || state->timer.deadline_us != deadline_us) ot_exec_timer_set(exec, &state->timer, deadline_us);
     count_changes(state);
     broker_groups_expired(state->broker, out->expired, ot_exec_wall_ms(exec));
+    broker_groups_tell(state->broker, out);
     ot_arena_reset(&state->arena);
 }
 

@@ -72,6 +72,7 @@ struct broker_groups {
     struct broker_groups_look *look;           /* under way, or kept for the next */
     int64_t look_due_us;
     bool watched;                              /* the mutex is there */
+    uint32_t tells_left; int64_t told_us;      /* events of groups that may be told now */
 };
 
 /* ---- member.c: this broker's place in the cluster ---- */
@@ -161,7 +162,7 @@ OT_MUST_CHECK enum ot_err broker_identity_write(struct broker *broker, const str
 /* Folders of topics that are gone from the committed state for good. */
 void broker_identity_sweep(struct broker *broker, const struct coord_value *value);
 
-/* groups.c, groups_metrics.c, groups_expiries.c, groups_watch.c */
+/* groups.c, groups_metrics.c, groups_expiries.c, groups_events.c, groups_watch.c */
 extern const struct broker_shard_kind broker_groups_kind;
 void broker_groups_init(struct broker *broker);
 /* What a shard had changed from one to the other: the totals follow. */
@@ -169,6 +170,8 @@ struct group_set_counts;
 void broker_groups_count(struct broker *broker, const struct group_set_counts *before, const struct group_set_counts *now);
 struct group_expiry;
 void broker_groups_expired(struct broker *broker, const struct group_expiry *expired, int64_t wall_ms);
+struct group_out;
+void broker_groups_tell(struct broker *broker, const struct group_out *out);  /* rebalances that ended, and offsets that expired, as events */
 void broker_groups_ticked(struct broker_core *core, int64_t now_us);   /* on the housekeeper's thread: looks at all groups now and then */
 void broker_groups_free(struct broker *broker);        /* no thread is left inside */
 

@@ -100,6 +100,7 @@ struct group_ask {                             /* the asker's memory until it is
 
 struct group_record { struct group_record *next; struct ot_blob key, value; };         /* value null: tombstone */
 struct group_expiry { struct group_expiry *next; struct ot_str group, topic; int32_t partition; int64_t offset, commit_ms; };      /* an offset that was dropped for its age */
+struct group_rebalanced;
 struct group_out {                             /* of one step; begin with group_out_init */
     struct ot_arena *arena;                    /* holds the records; the caller resets it between steps */
     struct group_record *records, **records_last;
@@ -107,6 +108,7 @@ struct group_out {                             /* of one step; begin with group_
     int64_t producer_id; int16_t producer_epoch;       /* -1: plain records; else transactional ones, of the one ask in this step */
     struct group_ask *answered, **answered_last;
     struct group_expiry *expired;              /* told as events; in the arena */
+    struct group_rebalanced *rebalanced;       /* likewise */
     enum ot_err fail;
 };
 void group_out_init(struct group_out *out, struct ot_arena *arena);
@@ -157,6 +159,7 @@ struct group_event {                           /* one rebalance */
     char member[96], client[64], text[96];     /* who caused it, and the words it gave; cut */
 };
 #define GROUP_EVENTS_MAX 16                    /* kept per group */
+struct group_rebalanced { struct group_rebalanced *next; struct ot_str group; struct group_event event; };      /* one that ended in this step */
 
 struct group_view_member {
     struct ot_str member_id, instance_id /* null */, client_id, client_host;

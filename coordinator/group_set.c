@@ -275,6 +275,17 @@ void group_rebalance_begin(struct group *group, enum group_reason reason, struct
     group->timeline->open = true;
 }
 
+/* Without memory it is in the timeline all the same. */
+static void tell_rebalanced(const struct group *group, const struct group_event *event)
+{
+    struct group_out *out = group->set->out;
+    struct group_rebalanced *one = out == NULL ? NULL : ot_arena_alloc(out->arena, sizeof *one);
+    const char *id = one == NULL ? NULL : ot_arena_str(out->arena, group->id);
+    if (id == NULL) return;
+    *one = (struct group_rebalanced){ out->rebalanced, { id, group->id.bytes, false }, *event };
+    out->rebalanced = one;
+}
+
 void group_rebalance_end(struct group *group, int32_t generation, uint32_t partitions, uint32_t moved)
 {
     struct group_event *event = group_rebalance_event(group);
@@ -286,6 +297,7 @@ void group_rebalance_end(struct group *group, int32_t generation, uint32_t parti
         event->partitions = partitions;
         event->partitions_moved = moved;
         group->timeline->open = false;
+        tell_rebalanced(group, event);
     }
     leave_rebalancing(group);
 }

@@ -3,6 +3,7 @@ import json
 import subprocess
 
 import pytest
+from confluent_kafka import Consumer
 
 import harness
 from harness import until
@@ -117,6 +118,27 @@ def test_history_goes_on_without_hole_or_double_when_the_coordinator_dies(make):
         isr[event["partition"]] = event["isr"]
 
 
+def test_a_broker_without_a_replica_answers_and_writes(make):
+    """The topic is on three brokers; the fourth reads it there, and so does a coordinator elsewhere write it."""
+    cluster = started(make(4))
+    make_topic(cluster.nodes[4], "orders", 1)
+    configure(cluster.nodes[4], "orders", 1000)
+    find(cluster.nodes[4], type="config_changed", to="1000")
+    state = cluster.nodes[4].view("/v1/topics/__ottla_events/partitions/0")
+    assert sorted(state["replicas"]) == [1, 2, 3]
+    assert history(cluster.nodes[4]) == history(cluster.nodes[1])
+    stream = Tail(cluster.nodes[4], "/v1/events/stream?types=config")
+    try:
+        configure(cluster.nodes[4], "orders", 2000)
+        until(lambda: any(json.loads(e["data"]).get("to") == "2000" for e in list(stream.events)), 20, lambda: stream.events)
+    finally:
+        stream.close()
+    trim = json.dumps({"before_offset": 2, "dry_run": False}).encode()
+    leader = cluster.nodes[state["leader"]]
+    assert harness.http(f"{leader.rest}/v1/topics/__ottla_events/partitions/0/records/delete", "POST", trim, {"Content-Type": "application/json"})[0] == 200
+    assert harness.http(f"{cluster.nodes[4].rest}/v1/events?since=0")[0] == 410
+
+
 def test_a_paused_follower_is_taken_out_for_lag(make):
     cluster = started(make(3, replica_lag_time_max_ms=1500, broker_session_timeout_ms=60000))
     make_topic(cluster.nodes[1], "orders", 1)
@@ -163,7 +185,7 @@ def topics_of(broker, query=""):
 
 
 def configure(broker, topic, value):
-    answer = harness.http(f"{broker.rest}/v1/topics/{topic}/config", "PATCH", json.dumps({"retention.ms": str(value)}).encode(), {"Content-Type": "application/json"})
+    answer = harness.http(f"{broker.rest}/v1/topics/{topic}/config", "PATCH", json.dumps({"retention.ms": str(value)}).encode(), {"Content-Type": "application/json"}, timeout_s=40)
     assert answer[0] == 200, answer
 
 
@@ -236,6 +258,22 @@ def test_the_stream_goes_on_where_it_was(own_broker):
         assert "throughput" in json.loads(tick["data"]) and "id" not in tick
     finally:
         late.close()
+
+
+def test_rebalances_of_groups_are_told(own_broker):
+    broker = own_broker()
+    make_topic(broker, "orders", 3)
+    configure(broker, "orders", 4000)
+    find(broker, type="config_changed")
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "billing", "client.id": "reader"})
+    try:
+        consumer.subscribe(["orders"])
+        until(lambda: consumer.poll(0.1) is not None or consumer.assignment(), 30, "an assignment")
+        told = find(broker, type="group_rebalanced", group="billing")
+        assert (told["members"], told["partitions"], told["client"]) in ((1, 3, "reader"), (1, 0, "reader")) and told["reason"] == "member_joined"
+        assert [e["id"] for e in history(broker, "group=billing&types=group")][-1:] == [told["id"]] and history(broker, "group=none&types=group") == []
+    finally:
+        consumer.close()
 
 
 def test_the_command_shows_them(own_broker):
