@@ -261,7 +261,7 @@ def go(ground, faults, count, capsys):
             undo = fault(ground)
             if name in ONE_AWAY:
                 harness.until(lambda: writers[0].count() > before + 100, 60, lambda: f"acknowledgements in round {ground.era}: {writers[0].count() - before}")
-            ground.wait(0.1, 3)
+            ground.wait(0.1, 4)
             undo()
             took_s = whole(cluster, PARTITIONS)
             longest_s = max(longest_s, took_s)
