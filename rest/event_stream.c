@@ -303,7 +303,7 @@ static bool read_wishes(struct rest_call *call, struct following *following)
         rest_problem(call, OT_ERR_NO_MEMORY, "no memory for the stream");
         return false;
     }
-    if (call->last_event_id == NULL || go_on_behind(following, call->last_event_id)) return true;
+    if (call->last_event_id == NULL || call->last_event_id[0] == 0 /* none yet */ || go_on_behind(following, call->last_event_id)) return true;
     rest_problem_http(call, "HTTP_BAD_REQUEST", "Last-Event-ID is not one of this stream");
     return false;
 }

@@ -11,12 +11,21 @@ from admin import Admin
 from apache_kafka import Kafka
 from harness import http, until
 from java import TOOLS, java
-from kafka_directory_test import copy_partition
 from segment_files_test import BAD
 
 pytestmark = pytest.mark.timeout(180)
 QUICK = {"log_cleaner_backoff_ms": "100", "log_retention_check_interval_ms": "500"}
+FILES = re.compile(r"\d{20}\.(log|index|timeindex|txnindex|snapshot)|leader-epoch-checkpoint")
 COMPACT = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "0"}
+
+
+def copy_partition(source, target):
+    """Our files over Kafka's own of the same partition; Kafka keeps its partition.metadata (its topic id)."""
+    for old in target.iterdir():
+        if FILES.fullmatch(old.name):
+            old.unlink()
+    copied = [shutil.copy2(p, target / p.name) for p in source.iterdir() if FILES.fullmatch(p.name)]
+    assert any(str(p).endswith(".log") for p in copied)
 
 
 def metric(broker, name, **labels):
