@@ -187,8 +187,9 @@ enum ot_request_fate rpc_dispatch(struct ot_conn *conn, struct ot_reply *reply)
     struct ot_reader in = ot_reader_over(reply->data, reply->bytes);
     enum ot_err err = ot_wire_request_header_decode(&in, &request->arena, &request->header, &error);
     if (err == OT_ERR_UNSUPPORTED_VERSION || (err == OT_OK && (row == NULL || !rpc_peer_serves(server, door, row->key)))) {
-        rpc_refused(server, conn, &request->header);
-        return refuse(request, "an API that is not served");
+        const bool unready = err == OT_OK && row != NULL && rpc_peer_unready(server, door, row->key);
+        if (!unready) rpc_refused(server, conn, &request->header);
+        return refuse(request, unready ? "this broker starts or stops" : "an API that is not served");
     }
     if (err != OT_OK) {
         rpc_undecodable(server, conn, &request->header, &error);

@@ -95,6 +95,8 @@ class Cluster:
             node.process = None
             assert status == 0, f"node {node.id}: exit status {status}:\n{node.log_tail(80)}"
             node.no_reports()
+        refused = [line for node in running for line in node.log().splitlines() if "request_refused" in line and "client_id=broker-" in line]
+        assert not refused, f"brokers understand each other: {refused[:3]}"
 
     def kill(self, i):
         self.nodes[i].kill()
