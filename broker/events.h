@@ -98,6 +98,7 @@ struct broker_event_read {
     /* asked */
     int64_t from;                              /* id of the first one wanted; -1: only first and end are asked */
     int32_t max_bytes;
+    bool leader_only;                          /* what a replica that is behind says does not count */
     struct ot_pool *pool;
     bool (*each)(struct broker_event_read *read, int64_t id, struct ot_blob json);     /* on an I/O thread; false: enough */
     void *arg;

@@ -153,6 +153,7 @@ struct broker_event_reading {
     struct broker_peer_call call; int32_t leader;
     struct ot_fetch_response fetch_response; bool called;
     struct ot_list_offsets_response list_response;
+    struct broker_offsets offsets; struct broker_offsets_part ends[2];
     bool out_of_range;
 };
 
@@ -217,6 +218,25 @@ static void fetched_here(struct broker_call *call)
     else read_done(reading, err);
 }
 
+/* As a client is told them: a new leader says where the log ends once its high watermark has reached its epoch. */
+static void ends_told(struct broker_call *call)
+{
+    struct broker_event_reading *reading = OT_CONTAINER(call, struct broker_event_reading, offsets.call);
+    const enum ot_err err = reading->ends[0].error != OT_OK ? reading->ends[0].error : reading->ends[1].error;
+    reading->read->first = reading->ends[0].offset;
+    reading->read->end = reading->ends[1].offset;
+    read_done(reading, err == OT_OK ? OT_OK : OT_ERR_LEADER_NOT_AVAILABLE);
+}
+
+static void ask_ends(struct broker_event_reading *reading)
+{
+    for (int i = 0; i < 2; i++)
+        reading->ends[i] = (struct broker_offsets_part){ .topic = ot_str_of(BROKER_EVENTS_TOPIC), .current_leader_epoch = -1, .at = i == 0 ? EARLIEST : LATEST };
+    reading->offsets = (struct broker_offsets){ .call = { .home = reading->read->call.home, .done = ends_told }, .kind = BROKER_LIST_OFFSETS, .api_version = VERSION_LIST_OFFSETS, .parts = reading->ends,
+        .part_count = 2 };
+    broker_offsets(reading->broker, &reading->offsets);
+}
+
 /* False: there is none. */
 static bool read_here(struct broker_event_reading *reading)
 {
@@ -226,7 +246,11 @@ static bool read_here(struct broker_event_reading *reading)
     if (partition == NULL) return false;
     broker_partition_state(partition, &state);
     broker_partition_put(partition);
-    if (!state.open || state.offline) return false;
+    if (!state.open || state.offline || (read->leader_only && !state.leader)) return false;
+    if (read->from < 0 && state.leader && read->leader_only) {
+        ask_ends(reading);
+        return true;
+    }
     read->first = state.log_start_offset;
     read->end = OT_MAX(state.high_watermark, state.log_start_offset);
     read->next = read->from;

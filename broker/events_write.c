@@ -86,7 +86,7 @@ static void scanned(struct broker_call *call)
 void broker_events_read_on(struct broker_events *events, int64_t from)
 {
     events->doing = DOING_READ;
-    events->read = (struct broker_event_read){ .call = { .home = events->exec, .done = scanned }, .from = from, .max_bytes = READ_BYTES, .pool = events->broker->shards.pool, .each = each_scanned,
+    events->read = (struct broker_event_read){ .call = { .home = events->exec, .done = scanned }, .from = from, .max_bytes = READ_BYTES, .leader_only = true, .pool = events->broker->shards.pool, .each = each_scanned,
         .arg = events };
     broker_event_read(events->broker, &events->read);
 }
