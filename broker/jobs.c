@@ -185,7 +185,7 @@ enum ot_err broker_job_verify(struct broker *broker, struct ot_str topic, int32_
     enum ot_err err = jobs->stopping ? OT_ERR_CLOSED : jobs->waiting >= BROKER_JOBS_WAITING_MAX ? OT_ERR_BUSY : OT_OK;
     if (err == OT_OK && jobs->thread == NULL) err = ot_exec_thread_start("jobs", &jobs->thread);
     if (err == OT_OK) {
-        snprintf(job->view.id, sizeof(job->view.id), "j-%" PRIx64 "-%" PRIu64, (uint64_t)broker->started_wall_ms / 1000, ++jobs->last);
+        snprintf(job->view.id, sizeof(job->view.id), "j-%d-%" PRIx64 "-%" PRIu64, broker->node_id, (uint64_t)broker->started_wall_ms / 1000, ++jobs->last);
         job->next = jobs->newest;
         jobs->newest = job;
         jobs->count++;

@@ -9,7 +9,7 @@
 
 struct broker;
 
-#define BROKER_JOB_ID_BYTES 32
+#define BROKER_JOB_ID_BYTES 48
 #define BROKER_JOB_TOPIC_BYTES 256
 #define BROKER_JOB_FAULTS 20               /* texts of faults that are kept */
 #define BROKER_JOB_FAULT_BYTES 200
@@ -20,7 +20,7 @@ enum broker_job_state { BROKER_JOB_QUEUED, BROKER_JOB_RUNNING, BROKER_JOB_CANCEL
 const char *broker_job_state_name(enum broker_job_state state);        /* "queued", … */
 
 struct broker_job_view {                   /* a copy */
-    char id[BROKER_JOB_ID_BYTES];
+    char id[BROKER_JOB_ID_BYTES];          /* "j-", the broker's id, "-", …: one of another broker is asked there */
     const char *kind;                      /* "verify" */
     enum broker_job_state state;
     char topic[BROKER_JOB_TOPIC_BYTES];    /* empty: all */

@@ -138,7 +138,7 @@ static void list_connections(void *arg, void (*each)(void *each_arg, const struc
 static bool close_connection(void *arg, uint64_t id) { return ot_net_kick(rpc_kafka_server_net(arg), id, "closed by an operator"); }
 
 enum ot_err cli_rest_start(struct cli_rest_door *door, struct broker *broker, struct rpc_kafka_server *kafka, struct ot_mem_budget *budget, struct ot_metrics *metrics,
-    struct broker_slow *slow, char *text_out, size_t text_bytes)
+    struct broker_slow *slow, bool peers, char *text_out, size_t text_bytes)
 {
     char dirs[4096], history[4200] = "";
     const char *paths[CLI_DIRS_MAX];
@@ -161,7 +161,7 @@ enum ot_err cli_rest_start(struct cli_rest_door *door, struct broker *broker, st
     };
     text_out[0] = 0;
     if (cli_dirs_split(broker_config(broker)->log_dirs, dirs, sizeof(dirs), paths, CLI_DIRS_MAX) > 0) snprintf(history, sizeof(history), "%s/metrics.history", paths[0]);
-    if (door->listener_count == 0) return OT_OK;
+    if (door->listener_count == 0 && !peers) return OT_OK;     /* other brokers' clients are answered without a listener too */
     return setup.body_pool == NULL ? OT_ERR_NO_MEMORY : rest_server_start(broker, &setup, &door->server, text_out, text_bytes);
 }
 

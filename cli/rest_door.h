@@ -20,7 +20,7 @@ int cli_rest_addresses(const char *list, struct ot_net_address *out, uint32_t ma
 /* Sockets bound before anything else starts; -1: go on, else the exit code (words were printed). */
 int cli_rest_bind(struct cli_rest_door *door, const struct broker_config *config);
 OT_MUST_CHECK enum ot_err cli_rest_start(struct cli_rest_door *door, struct broker *broker, struct rpc_kafka_server *kafka, struct ot_mem_budget *budget,
-    struct ot_metrics *metrics, struct broker_slow *slow, char *text_out, size_t text_bytes);
+    struct ot_metrics *metrics, struct broker_slow *slow, bool peers, char *text_out, size_t text_bytes);
 void cli_rest_stop(struct cli_rest_door *door);
 /* Where it listens, comma separated, as rest.listeners is written: what was left out or got a port of its own shows. Before cli_rest_stop. */
 void cli_rest_told(const struct cli_rest_door *door, char *out, size_t out_bytes);

@@ -337,7 +337,7 @@ static int run(struct house *house)
     if (err == OT_OK) err = start_doors(house);
     if (err == OT_OK) cli_kafka_follow(&house->kafka, house->broker, house->config, ot_exec_pool_exec(house->io_pool), house->grpc_told ? &house->kafka.listeners[house->kafka.listener_count] : NULL);
     if (err == OT_OK) err = cli_grpc_start(&house->grpc, house->broker);
-    if (err == OT_OK) err = cli_rest_start(&house->rest, house->broker, house->kafka.server, &house->budget, house->metrics, &house->slow, why, sizeof(why));
+    if (err == OT_OK) err = cli_rest_start(&house->rest, house->broker, house->kafka.server, &house->budget, house->metrics, &house->slow, house->peer.wanted, why, sizeof(why));
     if (err == OT_ERR_CANCELLED) {
         ot_log(OT_LOG_INFO, "server", "stopping", "text=\"told to stop while it waited for other brokers\"");
         return CLI_DONE;

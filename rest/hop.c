@@ -28,7 +28,7 @@ struct rest_hop {
 static const char *name_of(const struct rest_call *call)
 {
     return (call->route->flags & REST_AT_LEADER) != 0 ? "leads the partition" : (call->route->flags & (REST_AT_GROUP | REST_AT_NODE)) != 0 ? "coordinates the group"
-        : (call->route->flags & REST_AT_TRANSACTION) != 0 ? "coordinates the transaction" : "is asked";
+        : (call->route->flags & REST_AT_TRANSACTION) != 0 ? "coordinates the transaction" : (call->route->flags & REST_AT_JOB) != 0 ? "has the job" : (call->route->flags & REST_ONCE) != 0 ? "is the controller" : "is asked";
 }
 
 static void leave(struct rest_hop *hop)
@@ -202,7 +202,7 @@ void rest_hop_to(struct rest_call *call, int32_t node_id)
 {
     struct rest_server *server = call->server;
     if (call->arrived) {                       /* never two hops */
-        rest_problem(call, (call->route->flags & (REST_AT_GROUP | REST_AT_TRANSACTION | REST_AT_NODE)) != 0 ? OT_ERR_NOT_COORDINATOR : OT_ERR_NOT_LEADER_OR_FOLLOWER,
+        rest_problem(call, (call->route->flags & REST_ONCE) != 0 ? OT_ERR_NOT_CONTROLLER : (call->route->flags & (REST_AT_GROUP | REST_AT_TRANSACTION | REST_AT_NODE)) != 0 ? OT_ERR_NOT_COORDINATOR : OT_ERR_NOT_LEADER_OR_FOLLOWER,
             "broker %d %s, as far as broker %d knows", node_id, name_of(call), broker_node_id(call->broker));
         return;
     }

@@ -1,8 +1,11 @@
 /* Long work: how far it is, its end, and what may be started. */
 #include "broker/jobs.h"
 #include "rest/handlers.h"
+#include "rest/hop.h"
 #include "rest/topic_view.h"
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void write_result(struct rest_json *out, const struct broker_job_view *job)
 {
@@ -39,7 +42,7 @@ static void write_job(struct rest_json *out, const struct broker_job_view *job)
 }
 
 /* Newest first; a token is the id of the last one told, and when that is forgotten the list is over. */
-void rest_jobs_list(struct rest_call *call)
+static void list(struct rest_call *call)
 {
     static const char *const states[] = { "queued", "running", "cancelling", "done", "failed", "cancelled" };
     struct broker_job_view *job = ot_arena_alloc(&call->arena, sizeof(*job));
@@ -63,6 +66,50 @@ void rest_jobs_list(struct rest_call *call)
         snprintf(last, sizeof(last), "%s", job->id);
     }
     rest_list_reply(call, 'j', more ? ot_str_of(last) : (struct ot_str){ .null = true }, state < 0 ? (int64_t)broker_job_count(call->broker) : -1, NULL);
+}
+
+/* ---- of all brokers: those that have not begun first, then the one that began last */
+
+static int by_start(const void *a, const void *b)
+{
+    json_t *const *one = a, *const *two = b;
+    const char *first = json_string_value(json_object_get(*one, "started_at")), *second = json_string_value(json_object_get(*two, "started_at"));
+    if (first == NULL || second == NULL) return (first != NULL) - (second != NULL);
+    const int order = strcmp(second, first);
+    return order != 0 ? order : strcmp(json_string_value(json_object_get(*two, "job_id")), json_string_value(json_object_get(*one, "job_id")));
+}
+
+/* There are few at each broker, so all of them come; a token is a number of items. */
+static void told(struct rest_gather *all)
+{
+    struct rest_call *call = all->call;
+    size_t count = 0, at = call->list.after_int > 0 ? (size_t)call->list.after_int : 0;
+    if (rest_gather_refused(all)) return;
+    for (uint32_t i = 0; i < all->count; i++) count += json_array_size(json_object_get(rest_gathered_of(all, all->brokers[i].broker), "items"));
+    json_t **jobs = calloc(OT_MAX(count, (size_t)1), sizeof(json_t *));
+    if (jobs == NULL) {
+        rest_problem(call, OT_ERR_NO_MEMORY, "no memory for the list");
+        return;
+    }
+    count = 0;
+    for (uint32_t i = 0; i < all->count; i++) {
+        const json_t *items = json_object_get(rest_gathered_of(all, all->brokers[i].broker), "items");
+        for (size_t k = 0; k < json_array_size(items); k++)
+            if (json_is_string(json_object_get(json_array_get(items, k), "job_id"))) jobs[count++] = json_array_get(items, k);
+    }
+    if (count > 1) qsort(jobs, count, sizeof(json_t *), by_start);
+    for (; at < count && call->list.count < call->list.limit; at++) {
+        rest_list_item(call);
+        rest_json_copy(&call->out, NULL, jobs[at]);
+    }
+    free(jobs);
+    rest_list_reply_int(call, 'J', at < count, (int64_t)at, (int64_t)count, rest_gather_extra(all));
+}
+
+void rest_jobs_list(struct rest_call *call)
+{
+    if (rest_query(call, "broker") != NULL || !rest_gather_wanted(call)) list(call);
+    else if (rest_list_begin(call, 'J', true)) rest_gather(call, rest_gather_target(call, "limit,page_token", "limit=100000"), NULL, told);
 }
 
 static void no_such_job(struct rest_call *call)

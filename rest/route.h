@@ -28,6 +28,7 @@ enum rest_route_flags {
     REST_AT_GROUP = 32768,     /* the coordinator of {group}: the first parameter */
     REST_AT_TRANSACTION = 65536,       /* likewise */
     REST_AT_BROKER = 131072,   /* the broker of the first parameter */
+    REST_AT_JOB = 524288,      /* the broker that has the job of the first parameter, by its id */
     REST_AT_NODE = 262144      /* of the registry: what is told of a group, at its coordinator */
 };
 

@@ -55,6 +55,26 @@ static bool find_broker(struct rest_call *call, int32_t id, bool *fenced_out)
     return found;
 }
 
+static int32_t controller_of(struct rest_call *call)
+{
+    struct broker_view_cluster cluster;
+    const struct broker_view *view = broker_view_take(call->broker);
+    broker_view_cluster(view, &cluster);
+    broker_view_give(view);
+    return cluster.controller_id >= 0 ? cluster.controller_id : broker_node_id(call->broker);
+}
+
+/* "j-3-…": the job is broker 3's. */
+static int32_t broker_of_job(struct rest_call *call)
+{
+    const struct ot_str id = rest_param(call, 0);
+    const char *end = id.bytes > 2 && memcmp(id.data, "j-", 2) == 0 ? memchr(id.data + 2, '-', id.bytes - 2) : NULL;
+    int32_t broker;
+    bool fenced;
+    if (end == NULL || !number_of((struct ot_str){ id.data + 2, (uint32_t)(end - id.data - 2), false }, &broker)) return broker_node_id(call->broker);
+    return find_broker(call, broker, &fenced) ? broker : broker_node_id(call->broker);         /* which says that there is none */
+}
+
 static const struct ot_str *named(struct rest_call *call)
 {
     static const struct ot_str none = { .null = true };
@@ -71,8 +91,10 @@ int32_t rest_whither(struct rest_call *call)
         /* what the metadata tells of a broker that is away is told without it */
         return (flags & REST_META) != 0 && id != broker_node_id(call->broker) && (!find_broker(call, id, &fenced) || fenced) ? broker_node_id(call->broker) : id;
     }
+    if ((flags & REST_ONCE) != 0 && (flags & REST_LOCAL) == 0 && call->once_key != NULL) return controller_of(call);      /* it keeps the keys of all */
     if ((flags & REST_AT_LEADER) != 0) return leader_of(call);
     if ((flags & REST_AT_GROUP) != 0) return coordinator_of(call, BROKER_SHARD_GROUPS, rest_param(call, 0));
+    if ((flags & REST_AT_JOB) != 0) return broker_of_job(call);
     if ((flags & REST_AT_NODE) != 0 && call->uri.segment_count > 3 && ot_str_equal(call->uri.segments[2], ot_str_of("consumers")))
         return coordinator_of(call, BROKER_SHARD_GROUPS, call->uri.segments[3]);       /* /v1/registry/consumers/{group}… */
     if ((flags & REST_AT_TRANSACTION) != 0) return coordinator_of(call, BROKER_SHARD_TRANSACTIONS, rest_param(call, 0));

@@ -337,6 +337,35 @@ def test_transactions_at_any_broker(three, topic):
         assert good(three.nodes[i % 3 + 1], f"/v1/transactions/{name}/abort", "POST")["applied"] is True
 
 
+def test_jobs_are_told_and_cancelled_at_any_broker(three, topic):
+    produce(three.nodes[1], topic, [text("j" * 100, p) for p in range(3) for _ in range(50)])
+    made = {node.id: good(node, "/v1/diagnostics/verify", "POST", {"topic": topic, "max_bytes_per_second": 100}) for node in nodes_of(three)}
+    there = good(three.nodes[1], "/v1/diagnostics/verify?broker=2", "POST", {"topic": topic})
+    assert there["job_id"].startswith("j-2-")
+    for node in nodes_of(three):
+        for other, job in made.items():
+            status, headers, value = ask(node, f"/v1/jobs/{job['job_id']}")
+            assert status == 200 and headers["Ottla-Served-By"] == str(other) and value["job_id"] == job["job_id"]
+        listed = [j["job_id"] for j in good(node, "/v1/jobs")["items"]]
+        assert {job["job_id"] for job in made.values()} <= set(listed)
+        assert [j["job_id"].split("-")[1] for j in good(node, "/v1/jobs?broker=3")["items"]] == ["3"]
+    page = good(three.nodes[1], "/v1/jobs?limit=2")
+    more = good(three.nodes[1], f"/v1/jobs?limit=100&page_token={page['next_page_token']}")
+    assert len({j["job_id"] for j in page["items"] + more["items"]}) == page["total"]
+    for node in nodes_of(three):
+        assert ask(node, f"/v1/jobs/{made[node.id % 3 + 1]['job_id']}", "DELETE")[0] == 202
+    assert ask(three.nodes[1], "/v1/jobs/j-2-0-0")[0] == 404
+
+
+def test_a_key_is_used_once_in_the_whole_cluster(three, name):
+    body = {"name": f"once-{name[-40:]}", "partitions": 1, "replication_factor": 3}
+    told = [ask(node, "/v1/topics", "POST", body, headers={"Idempotency-Key": name[-60:]}) for node in nodes_of(three)]
+    assert [status for status, _, _ in told] == [201, 201, 201] and told[0][2] == told[1][2] == told[2][2]
+    assert [headers.get("Idempotency-Replayed") for _, headers, _ in told] == [None, "true", "true"]
+    assert {headers["Ottla-Served-By"] for _, headers, _ in told} == {str(three.controller())}
+    assert ask(three.nodes[2], "/v1/topics", "POST", {**body, "partitions": 2}, headers={"Idempotency-Key": name[-60:]})[0] == 422
+
+
 def test_never_two_hops(three, topic):
     """A broker that is told by another one to answer for what it does not lead says so, and asks nobody."""
     leaders = {r["partition"]: r["leader"] for r in good(three.nodes[1], f"/v1/topics/{topic}/partitions")["items"]}
@@ -409,6 +438,17 @@ def test_a_paused_broker_is_named_and_not_waited_for(make):
         cluster.go_on(quiet)
     harness.until(lambda: all("partial" not in good(n, "/v1/log-dirs") for n in nodes_of(cluster)), 30, lambda: "all answer again")
     cluster.stop()
+
+
+def test_a_broker_without_rest_listener_is_asked_all_the_same(make):
+    cluster = make(3)
+    cluster.nodes[2].settings["rest.listeners"] = ""
+    for node in nodes_of(cluster):
+        node.start(wait=False)
+    first = cluster.nodes[1]
+    harness.until(lambda: sum(b["state"] == "running" for b in (first.view("/v1/brokers") or {"items": []})["items"]) == 3, 30, lambda: "three brokers")
+    assert [d["broker"] for d in good(first, "/v1/log-dirs")["items"]] == [1, 2, 3]
+    assert good(first, "/v1/metrics?broker=2")["broker"] == 2
 
 
 def test_a_leader_that_dies_is_followed(make):
