@@ -296,6 +296,87 @@ static void a_hello_does_not_move_a_peer_that_is_reached(void **state)
     free(broker);
 }
 
+/* ---- calls that are alone on their connection, to somebody who takes connections and says nothing */
+
+enum { ALONE = BROKER_PEER_LANES + 1 };
+struct alone {
+    struct broker *broker;
+    struct ot_exec *home;
+    struct ot_task task;
+    struct ot_arena arena;
+    struct ot_peer_ask_request request;
+    struct { struct broker_peer_call call; struct ot_peer_ask_response response; } calls[ALONE];
+    _Atomic uint32_t done, busy, closed, late;
+    int64_t deadline_us;
+    bool abort;
+};
+
+static void alone_done(struct broker_peer_call *call)
+{
+    struct alone *alone = OT_CONTAINER(call->arena, struct alone, arena);
+    alone->busy += call->error == OT_ERR_BUSY;
+    alone->closed += call->error == OT_ERR_CLOSED;
+    alone->late += call->error == OT_ERR_REQUEST_TIMED_OUT;
+    broker_peer_call_end(call);
+    alone->done++;
+}
+
+static void alone_run(struct ot_task *task)
+{
+    struct alone *alone = OT_CONTAINER(task, struct alone, task);
+    for (int i = 0; i < ALONE; i++) {
+        alone->calls[i].call = (struct broker_peer_call){ .node_id = 2, .api = OT_API_PEER_ASK, .request = &alone->request, .response = &alone->calls[i].response, .arena = &alone->arena,
+            .deadline_us = ot_exec_now_us(alone->home) + alone->deadline_us, .home = alone->home, .done = alone_done, .alone = true };
+        broker_peer_call(alone->broker, &alone->calls[i].call);
+    }
+    for (int i = 0; alone->abort && i < ALONE; i++) broker_peer_call_abort(alone->broker, &alone->calls[i].call);      /* of one that was refused: nothing */
+}
+
+static void alone_round(struct alone *alone, bool abort, int64_t deadline_us)
+{
+    alone->done = alone->busy = alone->closed = alone->late = 0;
+    alone->abort = abort;
+    alone->deadline_us = deadline_us;
+    alone->task.run = alone_run;
+    ot_exec_post(alone->home, &alone->task);
+    for (int i = 0; i < 60000 && alone->done < ALONE; i++) {
+        struct timeval pause = { .tv_usec = 1000 };
+        select(0, NULL, NULL, NULL, &pause);
+    }
+    assert_int_equal(alone->done, ALONE);
+    assert_int_equal(alone->busy, 1);          /* so many connections there are to one peer; the one too many is told so */
+}
+
+static void calls_that_are_alone_end_and_leave_room(void **state)
+{
+    (void)state;
+    char why[200];
+    int fds[OT_NET_SOCKETS_MAX];
+    uint32_t count = 0;
+    uint16_t port = 0;
+    struct ot_exec_thread *thread = NULL;
+    struct alone *alone = calloc(1, sizeof *alone);
+    alone->broker = calloc(1, sizeof *alone->broker);
+    struct broker_peers *peers = alone->broker->peers = peers_of(1, "", "c");
+    assert_int_equal(ot_exec_thread_start("home", &thread), OT_OK);
+    alone->home = ot_exec_thread_exec(thread);
+    ot_arena_init(&alone->arena, 1 << 20);
+    ot_peer_ask_request_defaults(&alone->request);
+    assert_int_equal(ot_net_listen("127.0.0.1", 0, 128, fds, &count, &port, why, sizeof why), OT_OK);
+    broker_peers_address(peers, 2, ot_str_of("127.0.0.1"), port, true);
+    alone_round(alone, true, 60000000);        /* nobody wants them any more: long before they are due */
+    assert_int_equal(alone->closed, ALONE - 1);
+    alone_round(alone, false, 100000);         /* and their connections are free again */
+    assert_int_equal(alone->late + alone->closed, ALONE - 1);
+    alone_round(alone, true, 60000000);
+    broker_peers_free(peers);
+    ot_exec_thread_stop(thread);
+    ot_arena_free(&alone->arena);
+    for (uint32_t i = 0; i < count; i++) close(fds[i]);
+    free(alone->broker);
+    free(alone);
+}
+
 /* ---- the list */
 
 static void voters_are_read_as_they_are_written(void **state)
@@ -318,7 +399,7 @@ int main(void)
         cmocka_unit_test(brokers_that_know_the_same_secret_meet), cmocka_unit_test(brokers_that_do_not_are_refused_by_both_sides),
         cmocka_unit_test(strangers_and_doubles_are_refused), cmocka_unit_test(old_reflected_and_changed_proofs_do_not_serve),
         cmocka_unit_test(every_request_survives_the_way), cmocka_unit_test(nobody_speaks_for_another_broker_and_nothing_is_missing),
-        cmocka_unit_test(answers_come_back_by_name), cmocka_unit_test(a_hello_does_not_move_a_peer_that_is_reached), cmocka_unit_test(voters_are_read_as_they_are_written),
+        cmocka_unit_test(answers_come_back_by_name), cmocka_unit_test(a_hello_does_not_move_a_peer_that_is_reached), cmocka_unit_test(calls_that_are_alone_end_and_leave_room), cmocka_unit_test(voters_are_read_as_they_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
