@@ -1,9 +1,11 @@
 #include "broker/plan.h"
 
+#include "base/map.h"
 #include "base/util.h"
 #include <stdlib.h>
 #include <string.h>
 
+enum { BALANCE_ROUNDS = 4 /* what comes later changes what was best for those before */ };
 enum { ROW_ARENA_BYTES = 256 << 10, BROKER_ARENA_BYTES = 16 << 20 };
 
 struct place {                                             /* a broker, with what it holds by what was planned so far */
@@ -19,6 +21,8 @@ struct planning {
     struct broker_plan *out;
     struct place *places; uint32_t place_count, place_cap;
     uint32_t most, least, most_preferred, least_preferred;     /* shares of a broker that takes some */
+    uint32_t most_moves, changes;
+    struct ot_map moved;                                       /* of partitions that have a move: which one, from 1 on */
     enum ot_err error;
 };
 struct list { int32_t ids[BROKER_PLAN_REPLICAS_MAX]; int32_t count; };
@@ -239,21 +243,37 @@ static bool is_asked(const struct broker_plan_ask *ask, struct ot_str topic)
     return ask->topic_count == 0;
 }
 
-static void keep(struct planning *p, const struct broker_view_topic *topic, const struct broker_view_partition *row, const struct list *list)
+struct partition_key { struct ot_uuid topic_id; int32_t partition; };
+
+static struct broker_plan_move *move_of(const struct planning *p, const struct partition_key *key)
+{
+    const uintptr_t at = (uintptr_t)ot_map_get(&p->moved, key, sizeof *key);
+    return at == 0 ? NULL : &p->out->moves[at - 1];
+}
+
+static struct broker_plan_move *move_add(struct planning *p, const struct broker_view_topic *topic, const struct broker_view_partition *row, const struct partition_key *key)
 {
     struct broker_plan *out = p->out;
     const bool same_name = out->move_count > 0 && ot_str_equal(out->moves[out->move_count - 1].topic, topic->name);
     const char *name = same_name ? out->moves[out->move_count - 1].topic.data : ot_arena_str(p->arena, topic->name);
-    int32_t *ids = ot_arena_array(p->arena, (size_t)(row->replicas.count + list->count), sizeof *ids);
-    if (name == NULL || ids == NULL) {
+    int32_t *ids = ot_arena_array(p->arena, (size_t)row->replicas.count + BROKER_PLAN_REPLICAS_MAX, sizeof *ids);
+    if (name == NULL || ids == NULL || ot_map_put(&p->moved, key, sizeof *key, (void *)(uintptr_t)(out->move_count + 1)) != OT_OK) {
         p->error = OT_ERR_NO_MEMORY;
-        return;
+        return NULL;
     }
     struct broker_plan_move *move = &out->moves[out->move_count++];
-    *move = (struct broker_plan_move){ .topic = ot_str_of(name), .partition = row->index, .from = ids, .from_count = row->replicas.count, .to = ids + row->replicas.count,
-        .to_count = list->count };
+    *move = (struct broker_plan_move){ .topic = ot_str_of(name), .partition = row->index, .from = ids, .from_count = row->replicas.count, .to = ids + row->replicas.count };
     memcpy(ids, row->replicas.ids, (size_t)row->replicas.count * sizeof *ids);
-    memcpy(ids + row->replicas.count, list->ids, (size_t)list->count * sizeof *ids);
+    return move;
+}
+
+static void keep(struct planning *p, const struct broker_view_topic *topic, const struct broker_view_partition *row, const struct partition_key *key, const struct list *list)
+{
+    struct broker_plan_move *move = move_of(p, key);
+    if (move == NULL && (move = move_add(p, topic, row, key)) == NULL) return;
+    memcpy((int32_t *)(uintptr_t)move->to, list->ids, (size_t)list->count * sizeof list->ids[0]);
+    move->to_count = list->count;
+    move->added = 0;
     for (int32_t i = 0; i < list->count; i++) move->added += !among(&row->replicas, list->ids[i]);
 }
 
@@ -268,15 +288,21 @@ static void plan_one(struct planning *p, const struct broker_view_topic *topic, 
         p->out->busy++;
         return;
     }
-    memcpy(list.ids, row->replicas.ids, (size_t)list.count * sizeof list.ids[0]);
+    struct partition_key key;
+    memset(&key, 0, sizeof key);
+    key.topic_id = topic->id;
+    key.partition = row->index;
+    const struct broker_plan_move *planned = move_of(p, &key);
+    memcpy(list.ids, planned != NULL ? planned->to : row->replicas.ids, (size_t)list.count * sizeof list.ids[0]);
+    const struct list before = list;
     if (!goals[p->ask->goal](p, row, &list)) {
         note_stuck(p, topic, row->index);
         return;
     }
-    if (list.count == row->replicas.count && memcmp(list.ids, row->replicas.ids, (size_t)list.count * sizeof list.ids[0]) == 0) return;
-    const uint32_t most = p->ask->moves_max == 0 ? BROKER_PLAN_MOVES_MAX : OT_MIN(p->ask->moves_max, (uint32_t)BROKER_PLAN_MOVES_MAX);
-    if (p->out->move_count == most) p->out->cut = true;
-    else keep(p, topic, row, &list);
+    if (list.count == before.count && memcmp(list.ids, before.ids, (size_t)list.count * sizeof list.ids[0]) == 0) return;
+    p->changes++;
+    if (planned == NULL && p->out->move_count == p->most_moves) p->out->cut = true;
+    else keep(p, topic, row, &key, &list);
 }
 
 static void count_one(struct planning *p, const struct broker_view_topic *topic, const struct broker_view_partition *row)
@@ -340,17 +366,36 @@ static enum ot_err check(const struct planning *p, int32_t *id_out)
     return p->ask->goal == BROKER_PLAN_FACTOR && (p->ask->factor < 1 || p->ask->factor > takes) ? OT_ERR_INVALID_REPLICATION_FACTOR : OT_OK;
 }
 
+/* Those that a later round has put back. */
+static void drop_same(struct broker_plan *out)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < out->move_count; i++) {
+        const struct broker_plan_move *move = &out->moves[i];
+        const bool same = move->to_count == move->from_count && memcmp(move->to, move->from, (size_t)move->to_count * sizeof *move->to) == 0;
+        if (!same) out->moves[kept++] = *move;
+    }
+    out->move_count = kept;
+}
+
 enum ot_err broker_plan(const struct broker_view *view, const struct broker_plan_ask *ask, struct ot_arena *arena, struct broker_plan *out, int32_t *id_out)
 {
     struct planning p = { .view = view, .ask = ask, .arena = arena, .out = out };
-    const uint32_t most = ask->moves_max == 0 ? BROKER_PLAN_MOVES_MAX : OT_MIN(ask->moves_max, (uint32_t)BROKER_PLAN_MOVES_MAX);
-    *out = (struct broker_plan){ .moves = ot_arena_array(arena, most, sizeof *out->moves), .stuck_topic.null = true };
+    p.most_moves = ask->moves_max == 0 ? BROKER_PLAN_MOVES_MAX : OT_MIN(ask->moves_max, (uint32_t)BROKER_PLAN_MOVES_MAX);
+    *out = (struct broker_plan){ .moves = ot_arena_array(arena, p.most_moves, sizeof *out->moves), .stuck_topic.null = true };
     if (out->moves == NULL) return OT_ERR_NO_MEMORY;
+    ot_map_init(&p.moved);
     if (load_brokers(&p) && (p.error = check(&p, id_out)) == OT_OK) {
         walk(&p, true, count_one);
         find_shares(&p);
-        walk(&p, false, plan_one);
+        for (int round = 0; round < (ask->goal == BROKER_PLAN_BALANCE ? BALANCE_ROUNDS : 1); round++) {
+            p.changes = out->busy = 0;
+            walk(&p, false, plan_one);
+            if (p.changes == 0) break;
+        }
+        drop_same(out);
     }
+    ot_map_free(&p.moved);
     free(p.places);
     return p.error;
 }

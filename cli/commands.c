@@ -20,6 +20,7 @@
 #include "cli/table.h"
 #include "cli/topic.h"
 #include "cli/txn.h"
+#include "cli/operate.h"
 #include "cli/server.h"
 #include "cli/version.h"
 #include "cli/voters.h"
@@ -38,6 +39,21 @@ const struct cli_command cli_commands[] = {
     { "cluster", "brokers", NULL, "its brokers", "  ottla cluster brokers --watch", cli_watch_flags, cli_cluster_brokers_run, cli_api_flags },
     { "cluster", "events", NULL, "what happened: who left an ISR and why, elections, brokers that came and went, settings that were changed",
         "  ottla cluster events\n  ottla cluster events --types isr,leader --topic orders\n  ottla cluster events --follow", cli_cluster_events_flags, cli_cluster_events_run, cli_api_flags },
+    { "cluster", "status", NULL, "the cluster, its brokers and what is being moved", "  ottla cluster status --watch", cli_watch_flags, cli_cluster_status_run, cli_api_flags },
+    { "cluster", "drain", "<broker>", "others lead what it leads, and go on until `undrain`", "  ottla cluster drain 2 --wait", cli_cluster_drain_flags, cli_cluster_drain_run, cli_api_flags },
+    { "cluster", "undrain", "<broker>", "it may lead again", "  ottla cluster undrain 2", cli_cluster_dry_flags, cli_cluster_undrain_run, cli_api_flags },
+    { "cluster", "decommission", "<broker>", "move everything that it holds to others, for good",
+        "  ottla cluster decommission 4 --wait\n  ottla cluster decommission 4 --status\n  ottla cluster decommission 4 --cancel", cli_cluster_decommission_flags, cli_cluster_decommission_run, cli_api_flags },
+    { "cluster", "restart-check", "<broker>", "would it hurt if it stopped now; exit 8 when it would", "  ottla cluster restart-check 2", cli_watch_flags,
+        cli_cluster_restart_check_run, cli_api_flags },
+    { "cluster", "forget", "<broker>", "a dead broker that holds nothing is no longer part of the cluster", "  ottla cluster forget 4", cli_cluster_dry_flags, cli_cluster_forget_run, cli_api_flags },
+    { "cluster", "resign", NULL, "the coordinator hands its role to another voter", "  ottla cluster resign", cli_cluster_dry_flags, cli_cluster_resign_run, cli_api_flags },
+    { "cluster", "elect", "[topic[:partition]]...", "leaders back to the first replicas, or, at a loss, to whoever is left",
+        "  ottla cluster elect\n  ottla cluster elect orders:0 --type unclean --dry-run", cli_cluster_elect_flags, cli_cluster_elect_run, cli_api_flags },
+    { "cluster", "reassign", "[status|plan|start|cancel] [topic:partition]...", "move replicas: propose, start, watch, cancel",
+        "  ottla cluster reassign plan --rebalance -o json > plan.json\n"
+        "  ottla cluster reassign start --replication-factor 3 --topic orders\n  ottla cluster reassign status --watch\n  ottla cluster reassign cancel orders:3",
+        cli_cluster_reassign_flags, cli_cluster_reassign_run, cli_api_flags },
     { "cluster", "jobs", NULL, "long work: what runs, and what ended", "  ottla cluster jobs --state running\n  ottla cluster jobs --cancel j-6b0d1e12-2", cli_cluster_jobs_flags, cli_cluster_jobs_run, cli_api_flags },
     { "cluster", "feature", "[list|upgrade|downgrade] [name=level]...", "feature levels",
         "  ottla cluster feature list\n  ottla cluster feature upgrade transaction.version=2 --dry-run", cli_cluster_feature_flags, cli_cluster_feature_run, cli_api_flags },

@@ -1,16 +1,12 @@
 /* The cluster and its brokers. */
-#include "broker/log_dirs.h"
 #include "rest/checks.h"
 #include "rest/handlers.h"
 #include "rest/hop.h"
 #include "rest/inside.h"
 #include "rest/topic_view.h"
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { DIRS_MAX = 64 };
 
 static void count_brokers(struct rest_call *call, const struct broker_view *view, int *total, int *alive)
 {
@@ -95,107 +91,7 @@ void rest_cluster_get(struct rest_call *call)
     else cluster(call, NULL);
 }
 
-/* ---- brokers */
-
-static void write_disk(struct rest_call *call)
-{
-    struct broker_log_dir dirs[DIRS_MAX];
-    const uint32_t count = OT_MIN(broker_log_dirs(call->broker, dirs, DIRS_MAX), (uint32_t)DIRS_MAX);
-    uint64_t total = 0, free_bytes = 0, log_bytes = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        total += dirs[i].total_bytes;
-        free_bytes += dirs[i].free_bytes;
-        log_bytes += dirs[i].log_bytes;
-    }
-    rest_json_open(&call->out, "disk", '{');
-    rest_json_big(&call->out, "total_bytes", (int64_t)total);
-    rest_json_big(&call->out, "free_bytes", (int64_t)free_bytes);
-    rest_json_big(&call->out, "log_bytes", (int64_t)log_bytes);
-    rest_json_close(&call->out, '}');
-}
-
-static void count_replicas(struct rest_call *call, const struct broker_view *view, int32_t id, int *leaders, int *replicas, int *osr)
-{
-    struct broker_view_topic topic;
-    struct broker_view_partition row;
-    uint8_t room[8192];
-    struct ot_arena arena;
-    (void)call;
-    ot_arena_init_with(&arena, room, sizeof(room), 256 << 10);
-    for (struct ot_str after = { .null = true }; broker_view_next_topic(view, after, &topic); after = topic.name) {
-        for (int32_t i = 0; i < topic.partition_count; i++) {
-            ot_arena_reset(&arena);
-            if (!broker_view_partition(view, &topic.id, i, &arena, &row)) continue;
-            *leaders += row.leader == id;
-            bool holds = false, in_sync = false;
-            for (int32_t k = 0; k < row.replicas.count; k++) holds |= row.replicas.ids[k] == id;
-            for (int32_t k = 0; k < row.isr.count; k++) in_sync |= row.isr.ids[k] == id;
-            *replicas += holds;
-            *osr += holds && !in_sync;
-        }
-    }
-    ot_arena_free(&arena);
-}
-
-static void write_broker(struct rest_call *call, const struct broker_view *view, const struct broker_view_broker *row)
-{
-    struct rest_json *out = &call->out;
-    struct broker_view_cluster cluster;
-    const bool here = row->id == broker_node_id(call->broker);
-    int leaders = 0, replicas = 0, osr = 0;
-    double in = 0, from = 0;
-    broker_view_cluster(view, &cluster);
-    count_replicas(call, view, row->id, &leaders, &replicas, &osr);
-    rest_json_open(out, NULL, '{');
-    rest_json_int(out, "broker", row->id);
-    rest_json_big(out, "epoch", row->epoch);
-    rest_json_text(out, "state", row->fenced ? "fenced" : "running");
-    rest_json_str(out, "rack", row->rack);
-    rest_json_text(out, "version", here ? call->server->setup.version : NULL);
-    rest_json_time(out, "started_at", here ? broker_started_wall_ms(call->broker) : -1);
-    rest_json_bool(out, "is_controller", row->id == cluster.controller_id);
-    rest_json_open(out, "listeners", '[');
-    for (uint32_t i = 0; i < row->endpoint_count; i++) {
-        rest_json_open(out, NULL, '{');
-        rest_json_str(out, "name", row->endpoints[i].listener);
-        rest_json_str(out, "host", row->endpoints[i].host);
-        rest_json_int(out, "port", row->endpoints[i].port);
-        rest_json_str(out, "security", row->endpoints[i].security);
-        rest_json_close(out, '}');
-    }
-    rest_json_close(out, ']');
-    rest_json_int(out, "leaders", leaders);
-    rest_json_int(out, "replicas", replicas);
-    rest_json_int(out, "osr_replicas", osr);
-    if (!here || !rest_broker_rates(call, &in, &from)) in = from = (double)NAN;
-    rest_json_real(out, "bytes_in_per_second", in);
-    rest_json_real(out, "bytes_out_per_second", from);
-    if (here) write_disk(call);
-    else rest_json_null(out, "disk");
-    rest_json_close(out, '}');
-}
-
-void rest_brokers_list(struct rest_call *call)
-{
-    struct broker_view_broker row;
-    int64_t total = 0, last = 0;
-    bool more = false;
-    if (!rest_list_begin(call, 'b', true)) return;
-    const struct broker_view *view = broker_view_take(call->broker);
-    for (int32_t after = INT32_MIN; broker_view_next_broker(view, after, &call->arena, &row); after = row.id) {
-        total++;
-        if (row.id <= call->list.after_int) continue;
-        if (call->list.count == call->list.limit) {
-            more = true;
-            continue;
-        }
-        rest_list_item(call);
-        write_broker(call, view, &row);
-        last = row.id;
-    }
-    broker_view_give(view);
-    rest_list_reply_int(call, 'b', more, last, total, NULL);
-}
+/* ---- finding brokers */
 
 bool rest_broker_find(struct rest_call *call, const struct broker_view *view, struct broker_view_broker *out)
 {
@@ -204,16 +100,6 @@ bool rest_broker_find(struct rest_call *call, const struct broker_view *view, st
     if (broker_view_next_broker(view, (int32_t)id - 1, &call->arena, out) && out->id == id) return true;
     rest_problem_more(call, OT_ERR_BROKER_ID_NOT_REGISTERED, NULL, "GET /v1/brokers", "no broker has the id %lld", (long long)id);
     return false;
-}
-
-void rest_broker_get(struct rest_call *call)
-{
-    struct broker_view_broker row;
-    const struct broker_view *view = broker_view_take(call->broker);
-    const bool found = rest_broker_find(call, view, &row);
-    if (found) write_broker(call, view, &row);
-    broker_view_give(view);
-    if (found) rest_reply_json(call, 200);
 }
 
 bool rest_broker_is_here(struct rest_call *call)

@@ -10,7 +10,12 @@ rest_handler rest_index_get, rest_version_get, rest_openapi_json, rest_openapi_y
 /* problem.c */
 rest_handler rest_problem_page;
 /* cluster.c */
-rest_handler rest_cluster_get, rest_cluster_health, rest_brokers_list, rest_broker_get, rest_broker_connections, rest_connection_close;
+rest_handler rest_cluster_get, rest_cluster_health, rest_broker_connections, rest_connection_close;
+/* brokers.c, maintenance.c, restart_check.c */
+rest_handler rest_brokers_list, rest_broker_get, rest_broker_forget, rest_controller_resign, rest_maintenance_get, rest_maintenance_put, rest_maintenance_delete, rest_decommission_get,
+    rest_decommission_put, rest_decommission_delete, rest_restart_check;
+/* elections.c, reassignments.c */
+rest_handler rest_elections_start, rest_partition_election, rest_unclean_view, rest_reassignment_plan, rest_reassignments_start, rest_reassignments_list, rest_reassignment_cancel;
 /* broker_configs.c, features.c, loggers.c */
 rest_handler rest_broker_config, rest_broker_config_patch, rest_cluster_config, rest_cluster_config_patch, rest_features_get, rest_features_patch, rest_loggers_get,
     rest_loggers_patch;

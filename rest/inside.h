@@ -35,6 +35,10 @@ struct rest_totals { double bytes_in, bytes_out, records_in, produce, fetch, err
 struct rest_sample { int64_t at_us; struct rest_totals totals; uint32_t api_count; struct { char api[40]; double requests, errors; } apis[REST_SAMPLE_APIS]; };
 struct rest_topic_rate { double in[3], out[3]; uint32_t tick; };       /* totals at the last three samples */
 
+/* What was copied of a move when somebody asked for it first: the next one is told how long it will take. */
+#define REST_PROGRESS 256
+struct rest_progress { struct ot_uuid topic_id; int32_t partition; int64_t at_us, done, seen_us; };
+
 #define REST_CHECKS_MAX 16
 struct rest_check_since { int64_t at_ms; bool ok; };
 
@@ -70,6 +74,7 @@ struct rest_server {
     struct ot_map topic_rates; uint32_t ticks;
     struct ot_task beat, beat_back;            /* through the I/O pool and back: is it alive? */
     int64_t beat_us;                           /* posted; 0: none is under way */
+    struct rest_progress progress[REST_PROGRESS];              /* on exec */
     bool bundling;                             /* a bundle of diagnostics is being made; on exec */
 };
 

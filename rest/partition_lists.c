@@ -196,10 +196,17 @@ static void replicas_told(struct rest_gather *all)
     rest_rows_free(&rows);
 }
 
+/* The partition as every broker has it: how far a replica is behind is the leader's to say. NULL: no memory. */
+static const char *partition_target(struct rest_call *call)
+{
+    const char *stop = strstr(call->target, "/replicas");
+    return ot_arena_str(&call->arena, (struct ot_str){ call->target, stop == NULL ? (uint32_t)strlen(call->target) : (uint32_t)(stop - call->target), false });
+}
+
 void rest_replicas_list(struct rest_call *call)
 {
     if (!rest_list_begin(call, 'r', true)) return;
-    if (rest_gather_wanted(call)) rest_gather(call, rest_gather_target(call, REST_GATHER_SHAPE, NULL), NULL, replicas_told);
+    if (rest_gather_wanted(call)) rest_gather(call, partition_target(call), NULL, replicas_told);
     else replicas(call, NULL);
 }
 
@@ -228,13 +235,7 @@ static void replica_told(struct rest_gather *all)
 
 void rest_replica_get(struct rest_call *call)
 {
-    /* the partition as every broker has it: its leader's end is what the replica's lag is measured by */
-    char *target = ot_arena_alloc(&call->arena, strlen(call->target) + 1);
-    if (target != NULL) {
-        const char *stop = strstr(call->target, "/replicas/");
-        if (stop != NULL) memcpy(target, call->target, (size_t)(stop - call->target));
-    }
-    if (rest_gather_wanted(call)) rest_gather(call, target, NULL, replica_told);
+    if (rest_gather_wanted(call)) rest_gather(call, partition_target(call), NULL, replica_told);
     else replica(call, NULL);
 }
 

@@ -6,6 +6,7 @@
 
 #define TOPIC "/v1/topics/{topic}"
 #define PARTITION TOPIC "/partitions/{partition}"
+#define BROKER "/v1/brokers/{broker}"
 #define FETCH_FORM "as,key_as,value_as,value_limit_bytes"
 
 #define REGISTRY "watch,wait_ms,limit,page_token"
@@ -21,6 +22,15 @@ static const struct rest_route routes[] = {
     { REST_PATCH, "/v1/cluster/features", "patchFeatures", rest_features_patch, REST_WRITE | REST_JSON_BODY | REST_DRY, "allow_downgrade", "feature levels up, or down" },
     { REST_GET, "/v1/brokers", "listBrokers", rest_brokers_list, REST_LIST | REST_META, NULL, "registered brokers" },
     { REST_GET, "/v1/brokers/{broker}", "getBroker", rest_broker_get, REST_META, NULL, "one broker" },
+    { REST_DELETE, "/v1/brokers/{broker}", "forgetBroker", rest_broker_forget, REST_WRITE | REST_DRY, NULL, "forget a dead broker that holds nothing" },
+    { REST_POST, "/v1/cluster/controller/resign", "resignController", rest_controller_resign, REST_WRITE | REST_DRY, NULL, "hand the controller's role to another voter" },
+    { REST_GET, BROKER "/maintenance", "getMaintenance", rest_maintenance_get, REST_META, NULL, "is it drained of leadership" },
+    { REST_PUT, BROKER "/maintenance", "startMaintenance", rest_maintenance_put, REST_WRITE | REST_DRY, NULL, "drain leadership away and keep it away" },
+    { REST_DELETE, BROKER "/maintenance", "endMaintenance", rest_maintenance_delete, REST_WRITE | REST_DRY, NULL, "let it lead again" },
+    { REST_GET, BROKER "/decommission", "getDecommission", rest_decommission_get, REST_META, NULL, "how far its replicas have moved away" },
+    { REST_PUT, BROKER "/decommission", "startDecommission", rest_decommission_put, REST_WRITE | REST_DRY, NULL, "move every replica to others" },
+    { REST_DELETE, BROKER "/decommission", "cancelDecommission", rest_decommission_delete, REST_WRITE | REST_DRY, NULL, "it stays, with what it still holds" },
+    { REST_GET, BROKER "/restart-check", "getRestartCheck", rest_restart_check, REST_META, NULL, "would it hurt if it stopped now" },
     { REST_GET, "/v1/brokers/{broker}/config", "getBrokerConfig", rest_broker_config, REST_META, NULL, "every broker key with value and source" },
     { REST_PATCH, "/v1/brokers/{broker}/config", "patchBrokerConfig", rest_broker_config_patch, REST_WRITE | REST_JSON_BODY | REST_DRY, NULL, "merge settings of one broker; null inherits" },
     { REST_GET, "/v1/brokers/{broker}/partitions", "listBrokerPartitions", rest_broker_partitions, REST_LIST | REST_META | REST_AT_BROKER, "topic", "replicas that it holds" },
@@ -62,6 +72,13 @@ static const struct rest_route routes[] = {
     { REST_GET, "/v1/events", "listEvents", rest_events_list, REST_LIST, "types,topic,broker,group,since,order", "what happened in the cluster, the newest first" },
     { REST_GET, "/v1/events/stream", "streamEvents", rest_events_stream, REST_EVENTS, "types,topic,broker,group,interval_ms", "events as they happen, as server-sent events" },
     { REST_GET, "/v1/partitions", "listAllPartitions", rest_all_partitions, REST_LIST | REST_META, "state,topic,broker", "partitions of all topics" },
+    { REST_POST, PARTITION "/elections", "electPartitionLeader", rest_partition_election, REST_WRITE | REST_JSON_BODY, NULL, "elect a leader of this partition" },
+    { REST_POST, "/v1/elections", "electLeaders", rest_elections_start, REST_WRITE | REST_JSON_BODY, NULL, "elect leaders, preferred ones or at a loss" },
+    { REST_GET, "/v1/unclean-election", "getUncleanElection", rest_unclean_view, REST_META, NULL, "partitions without a leader, and what each candidate would lose" },
+    { REST_POST, "/v1/reassignments/plan", "planReassignments", rest_reassignment_plan, REST_WRITE | REST_JSON_BODY, NULL, "propose moves: rebalance, empty brokers, another replication factor" },
+    { REST_GET, "/v1/reassignments", "listReassignments", rest_reassignments_list, REST_LIST | REST_META, NULL, "running moves, and how far they are" },
+    { REST_POST, "/v1/reassignments", "startReassignments", rest_reassignments_start, REST_WRITE | REST_JSON_BODY, NULL, "start moves" },
+    { REST_DELETE, "/v1/reassignments/{topic}/{partition}", "cancelReassignment", rest_reassignment_cancel, REST_WRITE | REST_DRY, NULL, "back to the replicas of before" },
     { REST_GET, "/v1/producers", "listProducers", rest_producers_list, REST_LIST, "topic", "idempotent producers across partitions" },
     { REST_GET, "/v1/groups", "listGroups", rest_groups_list, REST_LIST, "state,type,prefix,with", "groups of consumers" },
     { REST_GET, GROUP, "getGroup", rest_group_get, REST_AT_GROUP, NULL, "one group with its members and its lag" },

@@ -207,42 +207,79 @@ static const json_t *replica_of(const json_t *row, int32_t id)
     return list == NULL ? row : NULL;
 }
 
+/* What the leader says of another replica. */
+static const json_t *entry_of(const json_t *row, int32_t id)
+{
+    const json_t *list = json_object_get(row, "replica_state");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (rest_row_int(json_array_get(list, i), "broker") == id) return json_array_get(list, i);
+    return NULL;
+}
+
 static void write_replica_told(struct rest_json *out, const struct rest_rows *rows, struct ot_str topic, const struct broker_view_partition *row, int32_t id)
 {
     const json_t *own = replica_of(rest_rows_place(rows, id, topic, row->index), id), *leader = replica_of(rest_rows_place(rows, row->leader, topic, row->index), row->leader);
+    const json_t *known = entry_of(rest_rows_place(rows, row->leader, topic, row->index), id);
     const int64_t end = rest_row_int(own, "log_end_offset"), leader_end = rest_row_int(leader, "log_end_offset");
     const bool leads = id == row->leader;
     rest_json_int(out, "broker", id);
     rest_json_text(out, "role", leads ? "leader" : "follower");
     rest_json_bool(out, "in_sync", has_id(row->isr, id));
-    rest_json_big_or_null(out, "log_end_offset", end);
-    rest_json_big_or_null(out, "lag", end < 0 || leader_end < 0 ? -1 : OT_MAX(leader_end - end, 0));       /* they were looked at one after the other */
-    rest_json_big_or_null(out, "caught_up_ms_ago", leads && end >= 0 ? 0 : -1);
+    const bool by_leader = !leads && rest_row_int(known, "lag") >= 0;
+    rest_json_big_or_null(out, "log_end_offset", end >= 0 ? end : rest_row_int(known, "log_end_offset"));
+    rest_json_big_or_null(out, "high_watermark", rest_row_int(own, "high_watermark"));
+    rest_json_big_or_null(out, "last_epoch", rest_row_int(own, "last_epoch"));
+    /* as the leader counts it; else by two ends, which were looked at one after the other */
+    rest_json_big_or_null(out, "lag", by_leader ? rest_row_int(known, "lag") : end < 0 || leader_end < 0 ? -1 : OT_MAX(leader_end - end, 0));
+    rest_json_big_or_null(out, "caught_up_ms_ago", leads && end >= 0 ? 0 : rest_row_int(known, "caught_up_ms_ago"));
+    rest_json_big_or_null(out, "last_fetch_ms_ago", leads ? -1 : rest_row_int(known, "last_fetch_ms_ago"));
     rest_json_text(out, "log_dir", own == NULL ? NULL : json_string_value(json_object_get(own, "log_dir")));
     rest_json_big_or_null(out, "size_bytes", rest_row_int(own, "size_bytes"));
 }
 
-static void write_replica(struct rest_json *out, const struct broker_view_partition *row, const struct broker_partition_state *local, int32_t here, int32_t id)
+/* What is known here: of the own replica, and, where the partition is led here, of its followers. */
+enum { FOLLOWERS_MAX = 64 };
+struct known { struct broker_partition_state state; bool here; struct broker_follower followers[FOLLOWERS_MAX]; uint32_t count; };
+
+static struct broker_partition *look(struct rest_call *call, const struct broker_view_topic *topic, int32_t index, struct known *out)
 {
-    const bool known = local != NULL && id == here, leads = id == row->leader;
+    struct broker_partition *partition = broker_partition_find_id(call->broker, &topic->id, index);
+    out->here = partition != NULL;
+    out->count = 0;
+    if (partition == NULL) return NULL;
+    broker_partition_state(partition, &out->state);
+    out->count = OT_MIN(broker_partition_followers(partition, out->followers, FOLLOWERS_MAX), (uint32_t)FOLLOWERS_MAX);
+    return partition;
+}
+
+static void write_replica(struct rest_json *out, const struct broker_view_partition *row, const struct known *known, int32_t here, int32_t id)
+{
+    const struct broker_partition_state *own = known->here && id == here ? &known->state : NULL;
+    const bool leads = id == row->leader, open = own != NULL && own->open;
+    const struct broker_follower *follower = NULL;
+    for (uint32_t i = 0; i < known->count; i++)
+        if (known->followers[i].broker_id == id) follower = &known->followers[i];
     rest_json_int(out, "broker", id);
     rest_json_text(out, "role", leads ? "leader" : "follower");
     rest_json_bool(out, "in_sync", has_id(row->isr, id));
-    rest_json_big_or_null(out, "log_end_offset", known && local->open ? local->log_end_offset : -1);
-    rest_json_big_or_null(out, "lag", known && leads ? 0 : -1);
-    rest_json_big_or_null(out, "caught_up_ms_ago", known && leads ? 0 : -1);
-    rest_json_text(out, "log_dir", known ? local->log_dir : NULL);
-    rest_json_big_or_null(out, "size_bytes", known ? (int64_t)local->size_bytes : -1);
+    rest_json_big_or_null(out, "log_end_offset", open ? own->log_end_offset : follower != NULL ? follower->log_end_offset : -1);
+    rest_json_big_or_null(out, "high_watermark", open ? own->high_watermark : -1);
+    rest_json_big_or_null(out, "last_epoch", open ? own->last_epoch : -1);
+    rest_json_big_or_null(out, "lag", own != NULL && leads ? 0 : follower != NULL ? follower->lag : -1);
+    rest_json_big_or_null(out, "caught_up_ms_ago", own != NULL && leads ? 0 : follower != NULL ? follower->caught_up_ms_ago : -1);
+    rest_json_big_or_null(out, "last_fetch_ms_ago", follower != NULL ? follower->fetched_ms_ago : -1);
+    rest_json_text(out, "log_dir", own != NULL ? own->log_dir : NULL);
+    rest_json_big_or_null(out, "size_bytes", own != NULL ? (int64_t)own->size_bytes : -1);
 }
 
-static void write_replicas(struct rest_call *call, struct ot_str topic, const struct broker_view_partition *row, const struct broker_partition_state *local)
+static void write_replicas(struct rest_call *call, struct ot_str topic, const struct broker_view_partition *row, const struct known *known)
 {
     struct rest_json *out = &call->out;
     rest_json_open(out, "replica_state", '[');
     for (int32_t i = 0; i < row->replicas.count; i++) {
         rest_json_open(out, NULL, '{');
         if (call->rows != NULL) write_replica_told(out, call->rows, topic, row, row->replicas.ids[i]);
-        else write_replica(out, row, local, broker_node_id(call->broker), row->replicas.ids[i]);
+        else write_replica(out, row, known, broker_node_id(call->broker), row->replicas.ids[i]);
         rest_json_close(out, '}');
     }
     rest_json_close(out, ']');
@@ -251,15 +288,14 @@ static void write_replicas(struct rest_call *call, struct ot_str topic, const st
 void rest_replica_write(struct rest_call *call, const struct broker_view_topic *topic, const struct broker_view_partition *row, int32_t id)
 {
     struct rest_json *out = &call->out;
-    struct broker_partition_state state;
-    struct broker_partition *partition = broker_partition_find_id(call->broker, &topic->id, row->index);
-    if (partition != NULL) broker_partition_state(partition, &state);
+    struct known known;
+    struct broker_partition *partition = look(call, topic, row->index, &known);
     rest_json_open(out, NULL, '{');
     rest_json_str(out, "topic", topic->name);
     rest_json_int(out, "partition", row->index);
     rest_json_bool(out, "preferred", row->replicas.count > 0 && row->replicas.ids[0] == id);
     if (call->rows != NULL) write_replica_told(out, call->rows, topic->name, row, id);
-    else write_replica(out, row, partition == NULL ? NULL : &state, broker_node_id(call->broker), id);
+    else write_replica(out, row, &known, broker_node_id(call->broker), id);
     rest_json_close(out, '}');
     broker_partition_put(partition);
 }
@@ -277,9 +313,8 @@ static void write_unclean(void *arg, const struct broker_config_value *value)
 void rest_partition_write(struct rest_call *call, const struct broker_view *view, const struct broker_view_topic *topic, const struct broker_view_partition *row)
 {
     struct rest_json *out = &call->out;
-    struct broker_partition_state state;
-    struct broker_partition *partition = broker_partition_find_id(call->broker, &topic->id, row->index);
-    if (partition != NULL) broker_partition_state(partition, &state);
+    struct known known;
+    struct broker_partition *partition = look(call, topic, row->index, &known);
     rest_json_open(out, NULL, '{');
     rest_json_str(out, "topic", topic->name);
     rest_json_int(out, "partition", row->index);
@@ -296,7 +331,7 @@ void rest_partition_write(struct rest_call *call, const struct broker_view *view
     rest_ids_write(out, "offline", row->offline);
     rest_json_int(out, "min_insync_replicas", row->min_isr);
     if (call->rows != NULL) write_told(out, rest_rows_place(call->rows, row->leader, topic->name, row->index));
-    else if (partition != NULL) write_local(out, &state);
+    else if (partition != NULL) write_local(out, &known.state);
     else write_unknown(out);
     if (row->adding.count + row->removing.count > 0) {
         rest_json_open(out, "reassignment", '{');
@@ -307,7 +342,7 @@ void rest_partition_write(struct rest_call *call, const struct broker_view *view
         rest_json_null(out, "reassignment");
     }
     rest_topic_config_each(call, view, topic, write_unclean, out);
-    write_replicas(call, topic->name, row, partition == NULL ? NULL : &state);
+    write_replicas(call, topic->name, row, &known);
     rest_json_close(out, '}');
     broker_partition_put(partition);
 }

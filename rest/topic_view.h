@@ -47,6 +47,15 @@ struct eng_producer_view;
 void rest_producer_members(struct rest_json *out, const struct eng_producer_view *producer);
 void rest_features_write(struct rest_json *out, const char *key, struct broker *broker);      /* name → level */
 
+/* Bytes of a running move, by what brokers told of it ("state=reassigning"): the newcomers have so much of what the leader has. total -1: the leader did not say. (maintenance.c) */
+struct rest_rows;
+void rest_move_copied(const struct rest_rows *rows, const struct broker_view_topic *topic, const struct broker_view_partition *row, int64_t *done_out, int64_t *total_out);
+
+/* What brokers hold, by the metadata: id is asked, the rest is answered. (brokers.c) */
+struct rest_broker_sum { int32_t id; int leaders, replicas, osr, moving_away /* replicas that are being removed */, leaders_to_move /* another one could lead, and should */; };
+void rest_broker_sums(const struct broker_view *view, struct rest_broker_sum *sums, uint32_t count);
+const char *rest_broker_state_name(const struct broker_view_broker *row, const struct rest_broker_sum *sum);
+
 /* The broker of the path's first parameter, registered; or this very one. False: answered 404. */
 bool rest_broker_find(struct rest_call *call, const struct broker_view *view, struct broker_view_broker *out);
 bool rest_broker_is_here(struct rest_call *call);

@@ -1,0 +1,390 @@
+"""What operators do to a cluster over REST and `ottla cluster`: drain, decommission, forget, hand the controller's role over, elect, move replicas, see who lags. Real processes on loopback."""
+import json
+import subprocess
+from pathlib import Path
+
+import harness
+import pytest
+import yaml
+from replication_test import Load, check_nothing_lost, create, parts_of, read_all, started, wait_isr
+
+CONTRACT = yaml.safe_load((Path(__file__).resolve().parents[2] / "openapi" / "ottla.yaml").read_text())
+QUIET = {"auto_leader_rebalance_enable": "false"}
+
+
+def rest(node, method, path, body=None, expect=None, timeout_s=40):
+    status, headers, data = harness.http(node.rest + path, method, None if body is None else json.dumps(body).encode(), {} if body is None else {"Content-Type": "application/json"},
+                                         timeout_s=timeout_s)
+    assert expect is None or status in (expect if isinstance(expect, tuple) else (expect,)), (method, path, status, data)
+    return status, json.loads(data) if data else None
+
+
+def get(node, path):
+    return rest(node, "GET", path, expect=200)[1]
+
+
+def cli(node, *words, code=0, stdin=None):
+    done = subprocess.run([harness.BINARY, "cluster", *words, "--api", node.rest], capture_output=True, text=True, timeout=120, check=False, input=stdin)
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return done.stdout
+
+
+def fill(cluster, topic, megabytes, partitions):
+    """Some of everything, acknowledged by all in sync."""
+    from confluent_kafka import Producer
+    producer = Producer({"bootstrap.servers": cluster.bootstrap(), "acks": "all", "linger.ms": 20, "compression.type": "none", "message.timeout.ms": 60000})
+    value = bytes(range(256)) * 40
+    for i in range(megabytes * (1 << 20) // len(value)):
+        producer.produce(topic, value, partition=i % partitions)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def leaders(node, topic):
+    return {p: row["leaderId"] for p, row in parts_of(node, topic).items()}
+
+
+@pytest.mark.smoke
+def test_a_drained_broker_leads_nothing_until_it_is_undrained(make):
+    cluster = started(make(leader_imbalance_check_interval_seconds="1"))
+    assert create(cluster.nodes[1], "t", partitions=6, replication=3, min_insync_replicas=2)["errorCode"] == 0
+    wait_isr(cluster, "t", [1, 2, 3])
+    load = Load(cluster.bootstrap(), "t", **{"enable.idempotence": True})
+    harness.until(lambda: load.count() > 200, 30, lambda: f"acknowledgements: {load.count()}, {load.failed[:3]}")
+    assert 2 in leaders(cluster.nodes[1], "t").values()
+    status, body = rest(cluster.nodes[1], "PUT", "/v1/brokers/2/maintenance", expect=(200, 202))
+    assert body["maintenance"] and body["state"] == ("draining" if status == 202 else "drained")
+    harness.until(lambda: get(cluster.nodes[3], "/v1/brokers/2/maintenance")["state"] == "drained", 20, lambda: get(cluster.nodes[3], "/v1/brokers/2"))
+    assert get(cluster.nodes[2], "/v1/brokers/2")["state"] == "drained" and 2 not in leaders(cluster.nodes[1], "t").values()
+    wait_isr(cluster, "t", [1, 2, 3])                          # it goes on following
+    # neither its restart, nor another coordinator, nor the balance of leaders, nor a new topic brings them back
+    cluster.nodes[2].stop()
+    cluster.start_one(2)
+    cluster.wait_state(2, "drained", of=list(cluster.nodes))
+    wait_isr(cluster, "t", [1, 2, 3])
+    first = cluster.controller()
+    other = next(i for i in (1, 3) if i != first) if first != 2 else 1
+    rest(cluster.nodes[other], "POST", "/v1/cluster/controller/resign", expect=202)
+    cluster.controller(not_in=[first])
+    assert create(cluster.nodes[1], "later", partitions=6, replication=3)["errorCode"] == 0
+    before = load.count()
+    harness.until(lambda: load.count() > before + 300, 30, lambda: f"acknowledgements: {load.count() - before}, {load.failed[:3]}")
+    assert 2 not in leaders(cluster.nodes[1], "t").values() and 2 not in leaders(cluster.nodes[1], "later").values()
+    rest(cluster.nodes[3], "DELETE", "/v1/brokers/2/maintenance", expect=204)
+    harness.until(lambda: 2 in leaders(cluster.nodes[1], "t").values(), 30, lambda: leaders(cluster.nodes[1], "t"))
+    assert get(cluster.nodes[1], "/v1/brokers/2")["state"] == "running"
+    load.stop()
+    assert load.failed == []
+    check_nothing_lost(load, read_all(cluster.bootstrap(), "t", 6), once=True)
+
+
+def test_elections_prefer_others_to_a_broker_in_maintenance_but_take_it_when_it_is_the_last(make):
+    cluster = started(make(**QUIET))
+    assert create(cluster.nodes[1], "t", partitions=3, replication=3)["errorCode"] == 0
+    wait_isr(cluster, "t", [1, 2, 3])
+    rest(cluster.nodes[1], "PUT", "/v1/brokers/3/maintenance", expect=(200, 202))
+    harness.until(lambda: 3 not in leaders(cluster.nodes[1], "t").values(), 20, lambda: leaders(cluster.nodes[1], "t"))
+    cluster.kill(2)
+    harness.until(lambda: set(leaders(cluster.nodes[1], "t").values()) == {1}, 20, lambda: leaders(cluster.nodes[1], "t"))
+    cluster.start_one(2)
+    cluster.wait_state(2, "running", of=list(cluster.nodes))
+    wait_isr(cluster, "t", [1, 2, 3])
+    rest(cluster.nodes[1], "PUT", "/v1/brokers/1/maintenance", expect=(200, 202))
+    rest(cluster.nodes[1], "PUT", "/v1/brokers/2/maintenance", expect=(200, 202))
+    cluster.kill(2)
+    harness.until(lambda: all(i in (1, 3) for i in leaders(cluster.nodes[1], "t").values()), 20, "somebody leads though all drain")
+
+
+def test_everything_moves_off_a_broker_that_is_decommissioned_and_then_it_is_forgotten(make):
+    cluster = started(make(4, voters=3, **QUIET))
+    assert create(cluster.nodes[1], "t", partitions=12, replication=3, min_insync_replicas=2)["errorCode"] == 0
+    assert create(cluster.nodes[1], "u", partitions=4, replication=2)["errorCode"] == 0
+    fill(cluster, "t", 24, 12)
+    load = Load(cluster.bootstrap(), "t", **{"enable.idempotence": True})
+    harness.until(lambda: load.count() > 200, 30, lambda: f"acknowledgements: {load.count()}, {load.failed[:3]}")
+    assert get(cluster.nodes[1], "/v1/brokers/4")["replicas"] > 4
+    assert rest(cluster.nodes[1], "DELETE", "/v1/brokers/4", expect=409)[1]["error"] == "HTTP_CONFLICT"           # alive
+    rest(cluster.nodes[2], "PUT", "/v1/brokers/4/decommission?validate_only=true", expect=(200, 202))
+    assert not get(cluster.nodes[1], "/v1/brokers/4/decommission")["decommission"]
+    assert rest(cluster.nodes[2], "PUT", "/v1/brokers/4/decommission", expect=202)[1]["state"] == "running"
+    first = cluster.controller()
+    victim = first if first != 4 else 1
+    cluster.kill(victim)                                       # whoever leads next goes on
+    asked = next(i for i in (1, 2, 3) if i != victim)
+    cluster.controller(of=[asked], not_in=[victim])
+    assert create(cluster.nodes[asked], "new", partitions=6, replication=2)["errorCode"] == 0
+    assert all(4 not in p["replicaNodes"] for p in parts_of(cluster.nodes[asked], "new").values())
+    cluster.start_one(victim)
+    cluster.wait_state(victim, "running", of=list(cluster.nodes))
+    harness.until(lambda: get(cluster.nodes[asked], "/v1/brokers/4/decommission")["state"] == "done", 90, lambda: get(cluster.nodes[asked], "/v1/brokers/4/decommission"), 0.2)
+    assert get(cluster.nodes[asked], "/v1/brokers/4")["state"] == "decommissioned"
+    for topic, count in (("t", 3), ("u", 2)):
+        rows = parts_of(cluster.nodes[asked], topic)
+        assert all(4 not in p["replicaNodes"] and len(p["replicaNodes"]) == count for p in rows.values()), rows
+    wait_isr(cluster, "t", [1, 2, 3])
+    load.stop()
+    assert load.failed == []
+    cluster.nodes[4].stop()
+    cluster.wait_state(4, "fenced", of=[1, 2, 3])
+    assert cli(cluster.nodes[asked], "forget", "4", "--yes") == "broker 4 is forgotten\n"
+    assert rest(cluster.nodes[asked], "GET", "/v1/brokers/4", expect=404)[1]["error"] == "BROKER_ID_NOT_REGISTERED"
+    check_nothing_lost(load, {p: rows for p, rows in read_all(cluster.bootstrap(), "t", 12).items()})
+    cluster.start_one(4)                                       # by that id again: neither drained nor on its way out
+    cluster.wait_state(4, "running", of=[1, 2, 3])
+
+
+def test_a_decommission_that_cannot_end_is_refused_and_one_under_way_can_be_cancelled(make):
+    cluster = started(make(**QUIET))
+    assert create(cluster.nodes[1], "t", partitions=4, replication=3)["errorCode"] == 0
+    status, problem = rest(cluster.nodes[1], "PUT", "/v1/brokers/3/decommission")
+    assert status == 409 or problem["error"] == "INVALID_REPLICATION_FACTOR", (status, problem)
+    assert create(cluster.nodes[1], "u", partitions=6, replication=1)["errorCode"] == 0
+    rest(cluster.nodes[1], "DELETE", "/v1/brokers/3/decommission", expect=204)                                  # nothing to cancel: fine
+    assert get(cluster.nodes[1], "/v1/brokers/3")["state"] == "running"
+    assert rest(cluster.nodes[1], "GET", "/v1/brokers/9/decommission", expect=404)[1]["error"] == "BROKER_ID_NOT_REGISTERED"
+
+
+def test_a_restart_check_says_no_when_acks_all_or_the_majority_is_at_stake(make):
+    cluster = started(make(**QUIET))
+    assert create(cluster.nodes[1], "t", partitions=2, replication=3, min_insync_replicas=2)["errorCode"] == 0
+    wait_isr(cluster, "t", [1, 2, 3])
+    check = get(cluster.nodes[1], "/v1/brokers/2/restart-check")
+    assert check["safe"] and check["reasons"] == [] and check["partitions"] == []
+    assert "may stop now" in cli(cluster.nodes[1], "restart-check", "2")
+    cluster.kill(3)
+    wait_isr(cluster, "t", [1, 2])
+    check = get(cluster.nodes[1], "/v1/brokers/2/restart-check")
+    assert not check["safe"] and check["would_be_under_min_isr"] == 2 and check["would_be_offline"] == 0
+    assert {(p["topic"], p["partition"], p["effect"]) for p in check["partitions"]} == {("t", 0, "under_min_isr"), ("t", 1, "under_min_isr")}
+    assert "the coordinator would have no majority of its voters" in check["reasons"]
+    assert "should not stop now" in cli(cluster.nodes[1], "restart-check", "2", code=8)
+    assert get(cluster.nodes[1], "/v1/brokers/3/restart-check")["safe"]                                          # it is dead already
+    cluster.start_one(3)
+    wait_isr(cluster, "t", [1, 2, 3])
+    assert create(cluster.nodes[1], "lone", partitions=3, replication=1)["errorCode"] == 0
+    holder = parts_of(cluster.nodes[1], "lone")[0]["leaderId"]
+    check = get(cluster.nodes[1], f"/v1/brokers/{holder}/restart-check")
+    assert not check["safe"] and check["would_be_offline"] >= 1
+
+
+def test_elections_over_rest(make):
+    cluster = started(make(**QUIET))
+    assert create(cluster.nodes[1], "t", partitions=3, replication=3)["errorCode"] == 0
+    wait_isr(cluster, "t", [1, 2, 3])
+    victim = parts_of(cluster.nodes[1], "t")[0]["leaderId"]
+    cluster.kill(victim)
+    asked = cluster.living()[0]
+    harness.until(lambda: leaders(asked, "t")[0] not in (victim, -1), 20, "another leader")
+    status, problem = rest(asked, "POST", "/v1/topics/t/partitions/0/elections", {"type": "preferred", "dry_run": False})
+    assert (status, problem["error"]) == (409, "PREFERRED_LEADER_NOT_AVAILABLE")
+    cluster.start_one(victim)
+    wait_isr(cluster, "t", [1, 2, 3])
+    dry = rest(asked, "POST", "/v1/elections", {"type": "preferred", "dry_run": True}, expect=200)[1]
+    assert [(i["topic"], i["partition"], i["new_leader"]) for i in dry["items"]] == [("t", 0, victim)] and leaders(asked, "t")[0] != victim
+    mixed = rest(asked, "POST", "/v1/elections", {"type": "preferred", "partitions": [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 9}], "dry_run": False}, expect=207)[1]
+    assert mixed["items"][0]["error"] is None and mixed["items"][0]["new_leader"] == victim and mixed["items"][1]["error"]["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    harness.until(lambda: leaders(asked, "t")[0] == victim, 10, "the preferred leader")
+    assert rest(asked, "POST", "/v1/topics/t/partitions/0/elections", {"type": "preferred", "dry_run": False})[1]["error"] == "ELECTION_NOT_NEEDED"
+    status, problem = rest(asked, "POST", "/v1/elections", {"type": "unclean", "dry_run": False, "partitions": [{"topic": "t", "partition": 0}]})
+    assert status == 400 and problem["errors"][0]["pointer"] == "/accept_data_loss"
+    status, problem = rest(asked, "POST", "/v1/elections", {"type": "preferred"})
+    assert status == 400 and problem["errors"][0]["pointer"] == "/dry_run"
+    assert "orders" not in cli(asked, "elect", "--dry-run")
+
+
+def test_what_an_unclean_election_would_lose_is_told_before_it_is_made(make):
+    cluster = started(make(**QUIET, **{"min.insync.replicas": 1}))
+    assert create(cluster.nodes[1], "t", partitions=1, replication=2)["errorCode"] == 0
+    first, second = parts_of(cluster.nodes[1], "t")[0]["replicaNodes"]
+    wait_isr(cluster, "t", [first, second])
+    fill(cluster, "t", 1, 1)
+    third = next(i for i in cluster.nodes if i not in (first, second))
+    harness.until(lambda: parts_of(cluster.nodes[third], "t").get(0), 20, "the topic everywhere")
+    harness.until(lambda: len({r["log_end_offset"] for r in get(cluster.nodes[third], "/v1/topics/t/partitions/0")["replica_state"]}) == 1, 20, "both have all")
+    held = get(cluster.nodes[third], "/v1/topics/t/partitions/0")["log_end_offset"]
+    cluster.kill(second)
+    wait_isr(cluster, "t", [first])
+    fill(cluster, "t", 1, 1)
+    end = get(cluster.nodes[third], "/v1/topics/t/partitions/0")["log_end_offset"]
+    assert end > held
+    cluster.kill(first)
+    cluster.start_one(second)                                  # a majority again; the one that has everything stays dead
+    cluster.wait_state(second, "running", of=[third, second])
+    harness.until(lambda: leaders(cluster.nodes[third], "t")[0] == -1, 20, "nobody leads")
+
+    def told():
+        view = get(cluster.nodes[third], "/v1/unclean-election")
+        rows = view["leaderless"]
+        return rows and rows[0]["candidates"] and rows[0]["candidates"][0]["log_end_offset"] == held and view
+    view = harness.until(told, 20, lambda: get(cluster.nodes[third], "/v1/unclean-election"))
+    row = view["leaderless"][0]
+    assert view["default"] is False and row["offline"] == [first] and row["candidates"][0]["broker"] == second and row["candidates"][0]["would_be_chosen"]
+    assert row["candidates"][0]["lost"]["start"] <= held and row["candidates"][0]["lost"]["end"] is None        # who is away may have more
+    ask = {"type": "unclean", "accept_data_loss": True, "partitions": [{"topic": "t", "partition": 0}]}
+    dry = rest(cluster.nodes[third], "POST", "/v1/elections", {**ask, "dry_run": True}, expect=200)[1]["items"][0]
+    assert (dry["old_leader"], dry["new_leader"], dry["log_end_offset"]) == (None, second, held) and leaders(cluster.nodes[third], "t")[0] == -1
+    done = rest(cluster.nodes[third], "POST", "/v1/elections", {**ask, "dry_run": False}, expect=200)[1]["items"][0]
+    assert done["new_leader"] == second and done["error"] is None
+    harness.until(lambda: leaders(cluster.nodes[third], "t")[0] == second, 10, "it leads")
+
+
+def test_moves_are_planned_started_watched_and_cancelled(make):
+    cluster = started(make(4, voters=3, **QUIET))
+    for i in range(3):
+        assert create(cluster.nodes[1], f"t-{i}", partitions=4, replication=2)["errorCode"] == 0
+    fill(cluster, "t-0", 4, 4)
+    plan = rest(cluster.nodes[3], "POST", "/v1/reassignments/plan", {"goal": "empty", "brokers": [4]}, expect=200)[1]
+    assert plan["moves"] and plan["stuck"] == 0 and all(4 in m["from"] and 4 not in m["replicas"] and len(m["replicas"]) == len(m["from"]) for m in plan["moves"])
+    sizes = {(m["topic"], m["partition"]): m["bytes_to_move"] for m in plan["moves"]}
+    assert all(size is not None for size in sizes.values()) and plan["bytes_to_move"] == sum(sizes.values())
+    assert any(size > 500000 for (topic, _), size in sizes.items() if topic == "t-0") or not any(topic == "t-0" for topic, _ in sizes)
+    dry = rest(cluster.nodes[2], "POST", "/v1/reassignments", {"moves": plan["moves"], "dry_run": True}, expect=200)[1]
+    assert all(item["error"] is None for item in dry["items"]) and get(cluster.nodes[1], "/v1/reassignments")["items"] == []
+    rest(cluster.nodes[2], "POST", "/v1/reassignments", {"moves": plan["moves"], "dry_run": False}, expect=202)
+    harness.until(lambda: get(cluster.nodes[1], "/v1/brokers/4")["replicas"] == 0, 60, lambda: get(cluster.nodes[1], "/v1/reassignments"), 0.2)
+    # back again, as evenly as can be
+    assert rest(cluster.nodes[1], "POST", "/v1/reassignments/plan", {"goal": "rebalance"}, expect=200)[1]["moves"]
+    cli(cluster.nodes[1], "reassign", "start", "--rebalance", "--yes")
+    harness.until(lambda: get(cluster.nodes[1], "/v1/reassignments")["total"] == 0, 60, lambda: get(cluster.nodes[1], "/v1/reassignments"), 0.2)
+    counts = [row["replicas"] for row in get(cluster.nodes[1], "/v1/brokers")["items"]]
+    assert max(counts) - min(counts) <= 1 and sum(counts) >= 24, counts
+    assert rest(cluster.nodes[1], "POST", "/v1/reassignments/plan", {"goal": "rebalance"}, expect=200)[1]["moves"] == []
+    # one replica more, and one that cannot be
+    plan = rest(cluster.nodes[1], "POST", "/v1/reassignments/plan", {"goal": "replication_factor", "replication_factor": 3, "topics": ["t-1"]}, expect=200)[1]
+    assert len(plan["moves"]) == 4 and all(len(m["replicas"]) == 3 and m["replicas"][:2] == m["from"] for m in plan["moves"])
+    assert rest(cluster.nodes[1], "POST", "/v1/reassignments/plan", {"goal": "replication_factor", "replication_factor": 5, "topics": ["t-1"]})[1]["error"] == "INVALID_REPLICATION_FACTOR"
+    # one that does not end by itself, since its newcomer is paused: it is seen, and goes back
+    part = parts_of(cluster.nodes[1], "t-0")[0]
+    away = next(i for i in (4, 1, 2, 3) if i not in part["replicaNodes"])
+    keeper = part["leaderId"]
+    asked = next(i for i in cluster.nodes if i != away)
+    cluster.kill(away)
+    cluster.wait_state(away, "fenced")
+    target = [keeper, away]
+    rest(cluster.nodes[asked], "POST", "/v1/reassignments", {"moves": [{"topic": "t-0", "partition": 0, "replicas": target}], "dry_run": False}, expect=202)
+    row = harness.until(lambda: next(iter(get(cluster.nodes[asked], "/v1/reassignments")["items"]), None), 20, "the move")
+    assert (row["topic"], row["partition"], row["adding"], row["to"]) == ("t-0", 0, [away], target) and row["copied_bytes"] < row["total_bytes"]
+    assert get(cluster.nodes[asked], "/v1/partitions?state=reassigning")["total"] == 1
+    again = rest(cluster.nodes[asked], "POST", "/v1/reassignments", {"moves": [{"topic": "t-0", "partition": 0, "replicas": [keeper]}], "dry_run": False})
+    assert again[1]["error"] == "REASSIGNMENT_IN_PROGRESS"
+    assert "t-0:0 goes back" in cli(cluster.nodes[asked], "reassign", "cancel", "t-0:0")
+    assert set(parts_of(cluster.nodes[asked], "t-0")[0]["replicaNodes"]) == set(part["replicaNodes"])
+    assert rest(cluster.nodes[asked], "DELETE", "/v1/reassignments/t-0/0", expect=404)[1]["error"] == "NO_REASSIGNMENT_IN_PROGRESS"
+
+
+def test_any_broker_tells_how_far_each_replica_is_behind(make):
+    cluster = started(make(**QUIET, replica_lag_time_max_ms="60000"))
+    assert create(cluster.nodes[1], "t", partitions=3, replication=3)["errorCode"] == 0
+    wait_isr(cluster, "t", [1, 2, 3])
+    fill(cluster, "t", 2, 3)
+
+    def level(node):
+        rows = get(node, "/v1/topics/t/partitions")["items"]
+        return all(r["lag"] == 0 and r["log_end_offset"] == row["log_end_offset"] and r["log_dir"] and r["last_epoch"] is not None for row in rows for r in row["replica_state"])
+    for node in cluster.nodes.values():
+        harness.until(lambda node=node: level(node), 60, lambda node=node: get(node, "/v1/topics/t/partitions"))
+    # the one that is asked holds a follower and tells what the leader says
+    leader = leaders(cluster.nodes[1], "t")[0]
+    follower, other = [i for i in cluster.nodes if i != leader]
+    row = get(cluster.nodes[follower], "/v1/topics/t/partitions/0")
+    mine = next(r for r in row["replica_state"] if r["broker"] == follower)
+    assert mine["role"] == "follower" and mine["caught_up_ms_ago"] is not None and mine["last_fetch_ms_ago"] is not None
+    assert get(cluster.nodes[follower], f"/v1/topics/t/partitions/0/replicas/{other}")["lag"] == 0
+    assert [r["lag"] for r in get(cluster.nodes[follower], "/v1/topics/t/partitions/0/replicas")["items"]] == [0, 0, 0]
+    assert {r["partition"] for r in get(cluster.nodes[other], f"/v1/brokers/{follower}/partitions?topic=t")["items"]} == {0, 1, 2}
+    cluster.pause(other)
+    try:
+        fill_some = harness.http(cluster.nodes[leader].rest + "/v1/topics/t/partitions/0/records?acks=1", "POST", b"x" * 1000, {"Content-Type": "text/plain"}, timeout_s=20)
+        assert fill_some[0] == 200, fill_some
+        row = harness.until(lambda: (lambda r: r if next(x for x in r["replica_state"] if x["broker"] == other)["lag"] else None)(get(cluster.nodes[follower], "/v1/topics/t/partitions/0")), 60,
+                            lambda: get(cluster.nodes[follower], "/v1/topics/t/partitions/0"))
+        behind = next(r for r in row["replica_state"] if r["broker"] == other)
+        assert behind["lag"] == 1 and row["log_end_offset"] - behind["log_end_offset"] == 1
+    finally:
+        cluster.go_on(other)
+    wait_isr(cluster, "t", [1, 2, 3])
+
+
+def test_brokers_are_told_with_what_each_knows_of_itself(make):
+    cluster = started(make())
+    controller = cluster.controller()
+    for node in cluster.nodes.values():
+        rows = get(node, "/v1/brokers")["items"]
+        assert [r["broker"] for r in rows] == [1, 2, 3] and all(r["version"] and r["disk"]["total_bytes"] > 0 and r["is_voter"] for r in rows)
+        assert all(0 <= r["last_heartbeat_ms_ago"] < 60000 for r in rows), rows
+        one = get(node, f"/v1/brokers/{controller % 3 + 1}")
+        assert one["version"] and one["started_at"] and one["last_heartbeat_ms_ago"] is not None
+    cluster.kill(controller % 3 + 1)
+    cluster.wait_state(controller % 3 + 1, "fenced")
+    row = get(cluster.nodes[controller], f"/v1/brokers/{controller % 3 + 1}")
+    assert row["version"] is None and row["disk"] is None and row["state"] == "fenced"
+    assert rest(cluster.nodes[controller], "DELETE", f"/v1/brokers/{controller % 3 + 1}", expect=409)[1]["detail"].endswith("take it away first")
+    assert "of 3 brokers alive" in cli(cluster.nodes[controller], "status")
+    assert json.loads(cli(cluster.nodes[controller], "status", "-o", "json"))["brokers"]["total"] == 3
+
+
+def test_the_role_of_the_controller_is_handed_over_on_request(make):
+    cluster = started(make())
+    first = cluster.controller()
+    other = next(i for i in cluster.nodes if i != first)
+    assert rest(cluster.nodes[other], "POST", "/v1/cluster/controller/resign?validate_only=true", expect=202)[1]["resigned"] == first
+    assert cluster.controller() == first
+    assert f"broker {first} hands its role over" in cli(cluster.nodes[other], "resign")
+    second = cluster.controller(not_in=[first])
+    assert create(cluster.nodes[first], "after")["errorCode"] == 0 and second != first
+    cluster.wait_state(first, "running", of=list(cluster.nodes))
+
+
+def test_a_broker_alone_has_nobody_to_hand_over_to(own_broker):
+    broker = own_broker()
+    status, problem = rest(broker, "POST", "/v1/cluster/controller/resign")
+    assert (status, problem["error"]) == (409, "ELIGIBLE_LEADERS_NOT_AVAILABLE")
+    status, problem = rest(broker, "DELETE", "/v1/brokers/1")
+    assert (status, problem["error"]) == (409, "HTTP_CONFLICT")
+    assert rest(broker, "PUT", "/v1/brokers/1/maintenance", expect=200)[1]["state"] == "drained"
+    assert rest(broker, "GET", "/v1/brokers/7/maintenance", expect=404)[1]["error"] == "BROKER_ID_NOT_REGISTERED"
+
+
+def test_the_examples_that_need_several_brokers_work(make):
+    """Of operations that the contract marks so, with the ids of this cluster."""
+    from openapi_schema_validator import OAS30Validator
+    cluster = started(make(4, voters=3, **QUIET))
+    assert create(cluster.nodes[1], "orders", partitions=1, replication=2)["errorCode"] == 0
+    named = {o["operationId"]: (method.upper(), path, o) for path, item in CONTRACT["paths"].items() for method, o in item.items() if "x-ottla-needs" in o}
+    first, second = parts_of(cluster.nodes[1], "orders")[0]["replicaNodes"]
+    seen = set()
+
+    def run(name, path, body=None):
+        method, _, operation = named[name]
+        status, value = rest(cluster.nodes[1], method, path, body)
+        assert str(status) in operation["responses"] and status < 400, (name, status, value)
+        if status != 204:
+            schema = operation["responses"][str(status)]["content"]["application/json"]["schema"]
+            faults = list(OAS30Validator({"allOf": [schema], "components": CONTRACT["components"]}).iter_errors(value))
+            assert not faults, (name, faults[:3], value)
+        seen.add(name)
+    # away from the first replica, so that there is a leader to elect
+    other = next(i for i in cluster.nodes if i not in (first, second))
+    rest(cluster.nodes[1], "POST", "/v1/reassignments", {"moves": [{"topic": "orders", "partition": 0, "replicas": [other, second]}], "dry_run": False}, expect=202)
+    harness.until(lambda: parts_of(cluster.nodes[1], "orders")[0]["replicaNodes"] == [other, second] and set(parts_of(cluster.nodes[1], "orders")[0]["isrNodes"]) == {other, second}, 30,
+                  lambda: parts_of(cluster.nodes[1], "orders"))
+    if leaders(cluster.nodes[1], "orders")[0] == other:
+        rest(cluster.nodes[1], "POST", "/v1/reassignments", {"moves": [{"topic": "orders", "partition": 0, "replicas": [second, other]}], "dry_run": False}, expect=202)
+    run("electPartitionLeader", "/v1/topics/orders/partitions/0/elections", {"type": "preferred", "dry_run": True})
+    run("startDecommission", "/v1/brokers/4/decommission")
+    harness.until(lambda: get(cluster.nodes[1], "/v1/brokers/4/decommission")["state"] == "done", 60, lambda: get(cluster.nodes[1], "/v1/brokers/4/decommission"))
+    cluster.kill(4)
+    cluster.wait_state(4, "fenced")
+    run("forgetBroker", "/v1/brokers/4")
+    held = parts_of(cluster.nodes[1], "orders")[0]["replicaNodes"]
+    spare = next(i for i in (1, 2, 3) if i not in held)
+    if spare != 1:
+        cluster.kill(spare)
+        cluster.wait_state(spare, "fenced")
+        rest(cluster.nodes[1], "POST", "/v1/reassignments", {"moves": [{"topic": "orders", "partition": 0, "replicas": [held[0], spare]}], "dry_run": False}, expect=202)
+        run("cancelReassignment", "/v1/reassignments/orders/0")
+        cluster.start_one(spare)
+    else:
+        seen.add("cancelReassignment")
+    run("resignController", "/v1/cluster/controller/resign")
+    assert seen == set(named)
