@@ -61,6 +61,7 @@
 #include "base/wire/sasl_handshake_request.h"
 #include "base/wire/sync_group_request.h"
 #include "base/wire/txn_offset_commit_request.h"
+#include "base/wire/unregister_broker_request.h"
 #include "base/wire/update_features_request.h"
 #include "base/wire/write_txn_markers_request.h"
 
@@ -115,6 +116,7 @@ const struct rpc_api rpc_apis[] = {
     ROW(DESCRIBE_CLUSTER, RPC_ALONE, describe_cluster, NULL),
     ROW(DESCRIBE_PRODUCERS, RPC_ALONE, describe_producers, NULL),
     ROW(GET_TELEMETRY_SUBSCRIPTIONS, RPC_ALONE, get_telemetry_subscriptions, NULL),
+    ROW(UNREGISTER_BROKER, RPC_ALONE, unregister_broker, NULL),
     ROW(PUSH_TELEMETRY, RPC_ALONE, push_telemetry, NULL),
     ROW(LIST_CONFIG_RESOURCES, RPC_ALONE, list_config_resources, NULL),
     ROW(DESCRIBE_TRANSACTIONS, RPC_ALONE, describe_transactions, NULL),

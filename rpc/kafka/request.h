@@ -16,6 +16,7 @@
 #include "broker/replica_dirs.h"
 #include "broker/telemetry.h"
 #include "broker/transactions.h"
+#include "broker/control.h"
 #include "broker/voter_change.h"
 #include "rpc/kafka/server.h"
 
@@ -91,6 +92,7 @@ struct rpc_request {
         struct broker_peer_rest peer_rest;
         struct broker_lag lag;
         struct broker_voter_change voter_change;
+        struct broker_control control;
     } call;
     _Alignas(16) uint8_t first[6144];      /* the arena's first block: small requests allocate nothing */
 };
@@ -234,6 +236,7 @@ RPC_HANDLER(consumer_group_heartbeat);
 RPC_HANDLER(consumer_group_describe);
 RPC_HANDLER(add_raft_voter);
 RPC_HANDLER(remove_raft_voter);
+RPC_HANDLER(unregister_broker);
 RPC_HANDLER(peer_hello);
 RPC_HANDLER(peer_message);
 RPC_HANDLER(peer_ask);

@@ -227,6 +227,22 @@ def test_one_grows_to_three_voters_while_it_runs(make):
     cluster.stop()
 
 
+def test_a_broker_that_is_gone_for_good_is_forgotten(make):
+    cluster = make(4, voters=3).start()
+    cluster.controller()
+
+    def forget(node, broker):
+        with cluster.nodes[node].connect(timeout_s=40) as c:
+            return c.ask("UnregisterBroker", 0, {"brokerId": broker})
+    assert forget(1, 4)["errorCode"] == 42 and forget(1, 4)["errorMessage"]        # INVALID_REQUEST: it lives
+    assert forget(2, 9)["errorCode"] == 102                        # BROKER_ID_NOT_REGISTERED
+    cluster.nodes[4].stop()
+    cluster.wait_state(4, "fenced")
+    assert forget(3, 4)["errorCode"] == 0
+    assert 4 not in cluster.brokers(3)             # who asked sees it at once
+    cluster.stop()
+
+
 def test_a_dead_voter_is_replaced_by_an_empty_one(make):
     import shutil
     cluster = make().start()

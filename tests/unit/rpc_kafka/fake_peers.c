@@ -1,11 +1,13 @@
 /* A broker that knows its peers by a word: the hello's proof is "friend". */
 #include "fake_broker.h"
 
+#include "broker/control.h"
 #include "broker/lag.h"
 #include "broker/peer_rest.h"
 #include "broker/peers.h"
 #include "broker/voter_change.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct fake_peers fake_peers;
@@ -104,6 +106,16 @@ void broker_voter_change(struct broker *broker, struct broker_voter_change *chan
     change->text[0] = 0;
     change->call.task.run = done;
     ot_exec_post(change->call.home, &change->call.task);
+}
+
+void broker_control(struct broker *broker, struct broker_control *control)
+{
+    (void)broker;
+    control->error = control->kind != BROKER_FORGET || control->broker_id == 9 ? OT_ERR_BROKER_ID_NOT_REGISTERED : OT_OK;
+    control->text[0] = 0;
+    if (control->error != OT_OK) snprintf(control->text, sizeof control->text, "broker %d", control->broker_id);
+    control->call.task.run = done;
+    ot_exec_post(control->call.home, &control->call.task);
 }
 
 /* the gRPC door's tests have their own */

@@ -19,6 +19,8 @@
 #include "base/wire/peer_rest_response.h"
 #include "base/wire/remove_raft_voter_request.h"
 #include "base/wire/remove_raft_voter_response.h"
+#include "base/wire/unregister_broker_request.h"
+#include "base/wire/unregister_broker_response.h"
 
 static void start(bool peer)
 {
@@ -206,6 +208,24 @@ static void voters_are_added_and_removed_in_every_version(void **state)
     door_stop();
 }
 
-TEST_MAIN(cmocka_unit_test(voters_are_added_and_removed_in_every_version), cmocka_unit_test(a_peer_that_said_hello_is_heard),
+static void brokers_are_forgotten_in_kafkas_words(void **state)
+{
+    struct ot_unregister_broker_request ask = { .broker_id = 9 };
+    struct ot_unregister_broker_response answer;
+    (void)state;
+    start(false);
+    const int fd = client();
+    exchange(fd, OT_API_UNREGISTER_BROKER, 0, &ask, &answer);
+    assert_int_equal(answer.error_code, ot_err_kafka(OT_ERR_BROKER_ID_NOT_REGISTERED));
+    assert_true(ot_str_equal(answer.error_message, ot_str_of("broker 9")));
+    ask.broker_id = 4;
+    exchange(fd, OT_API_UNREGISTER_BROKER, 0, &ask, &answer);
+    assert_int_equal(answer.error_code, 0);
+    assert_true(answer.error_message.null);
+    close(fd);
+    door_stop();
+}
+
+TEST_MAIN(cmocka_unit_test(brokers_are_forgotten_in_kafkas_words), cmocka_unit_test(voters_are_added_and_removed_in_every_version), cmocka_unit_test(a_peer_that_said_hello_is_heard),
         cmocka_unit_test(requests_of_the_rest_api_are_answered_and_let_go),
         cmocka_unit_test(lag_is_told_in_the_order_asked), cmocka_unit_test(who_said_nothing_is_not), cmocka_unit_test(a_listener_for_clients_knows_nothing_of_peers))

@@ -57,8 +57,8 @@ static void the_answer_of_apiversions_0_is_this_to_the_byte(void **state)
     ask_bytes(fd, OT_API_API_VERSIONS, 0, NULL, 0);
     const uint8_t *frame = hear_frame(fd, &bytes);
     /* correlation id, error 0, count, then key, min, max */
-    static const uint8_t head[] = { 1, 2, 3, 4, 0, 0, 0, 0, 0, 57, 0, 0, 0, 0, 0, 13, 0, 1, 0, 4, 0, 18, 0, 2, 0, 1, 0, 11, 0, 3, 0, 0, 0, 13 };
-    assert_int_equal(bytes, 10 + 57 * 6);
+    static const uint8_t head[] = { 1, 2, 3, 4, 0, 0, 0, 0, 0, 58, 0, 0, 0, 0, 0, 13, 0, 1, 0, 4, 0, 18, 0, 2, 0, 1, 0, 11, 0, 3, 0, 0, 0, 13 };
+    assert_int_equal(bytes, 10 + 58 * 6);
     assert_memory_equal(frame, head, sizeof head);
     close(fd);
     door_stop();
@@ -82,7 +82,7 @@ static void ranges_are_those_of_kafka(void **state)
         { OT_API_CONSUMER_GROUP_HEARTBEAT, 0, 1 }, { OT_API_CONSUMER_GROUP_DESCRIBE, 0, 1 },
         { OT_API_ADD_PARTITIONS_TO_TXN, 0, 5 }, { OT_API_ADD_OFFSETS_TO_TXN, 0, 4 }, { OT_API_END_TXN, 0, 5 }, { OT_API_WRITE_TXN_MARKERS, 1, 2 },
         { OT_API_DESCRIBE_TRANSACTIONS, 0, 0 }, { OT_API_LIST_TRANSACTIONS, 0, 2 }, { OT_API_TXN_OFFSET_COMMIT, 0, 6 },
-        { OT_API_ADD_RAFT_VOTER, 0, 1 }, { OT_API_REMOVE_RAFT_VOTER, 0, 0 } };
+        { OT_API_ADD_RAFT_VOTER, 0, 1 }, { OT_API_REMOVE_RAFT_VOTER, 0, 0 }, { OT_API_UNREGISTER_BROKER, 0, 0 } };
     (void)state;
     door_start();
     const int fd = client();
