@@ -21,7 +21,7 @@ PARTITIONS = {"all": 6, "one": 3}
 RACKS = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
 MB = 1 << 20
 HOUR_NS = 3600 * 10 ** 9
-GENTLE = {"stop", "slow", "clock", "disk", "quiet"}          # nobody acknowledges what he cannot keep
+GENTLE = {"stop", "clock", "disk", "quiet"}     # nobody leads instead of one who still acknowledges; behind a slow link somebody may
 REFUSES = {"disk"}                                           # a full disk refuses with a final error
 pytestmark = [pytest.mark.kill, pytest.mark.cluster, pytest.mark.timeout(240 + 60 * ROUNDS)]
 
@@ -284,7 +284,7 @@ def finish(ground, writers, readers, capsys, told, longest_s):
     at, lost = ground.cluster.bootstrap(), []
     refused = [f for w in writers for f in w.failed if not (isinstance(f[2], str) and f[2].split(" ")[-1] in REFUSES)]
     if not told.keys() & REFUSES:
-        assert not refused, refused[:5]
+        assert not refused, f"{len(refused)} refused: {refused[:3]} {refused[-3:]}\n" + "\n".join(f"---- {n.id}\n{n.log_tail(150)}" for n in ground.cluster.nodes.values())
     for topic, partitions in PARTITIONS.items():
         rows = read_all(at, topic, partitions)
         mine = [r for r in readers if r.topic == topic]

@@ -41,7 +41,7 @@ public class Load {
                 int partition = (int) (number % partitions);
                 try {
                     producer.send(new ProducerRecord<>(args[1], partition, null, value), (at, failure) ->
-                        said.add(failure != null ? "F " + failure : "A " + at.partition() + " " + at.offset() + " " + value));
+                        said.add(failure != null ? "F " + System.currentTimeMillis() + " " + value + " " + failure : "A " + at.partition() + " " + at.offset() + " " + value));
                 } catch (RuntimeException failure) {
                     said.add("F " + failure);
                 }
