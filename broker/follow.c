@@ -24,6 +24,8 @@ static struct replica_epoch_end epoch_end(struct eng_log *log, int32_t epoch, in
     return end.epoch < 0 ? none : (struct replica_epoch_end){ end.epoch, end.end_offset };
 }
 
+struct replica_epoch_end broker_follow_log_parts(struct eng_log *log, int32_t epoch, int64_t log_end) { return epoch_end(log, epoch, log_end); }
+
 struct replica_epoch_end broker_follow_parts(struct broker_partition *partition, int32_t epoch) { return epoch_end(partition->log, epoch, partition->state_end); }
 
 struct eng_epoch_end broker_follow_end(struct broker_partition *partition, int32_t epoch)

@@ -9,6 +9,10 @@
 #include "coordinator/replica.h"
 
 struct broker_partition;
+struct eng_log;
+
+/* The largest epoch of a log that is not above `epoch`, and where it ends: what a fetch is compared with, and where a follower is to cut. */
+struct replica_epoch_end broker_follow_log_parts(struct eng_log *log, int32_t epoch, int64_t log_end);
 
 /* What a fetch asks for this partition now; false: it follows nobody, or is not ready (its log is being opened, an answer is in work, or, in replicated+fsync, on its way to the
  * disk: only then the leader hears of it). Takes the mutex. */

@@ -189,6 +189,16 @@ static enum ot_err check_blank(struct broker_journal *journal, bool has_term, co
     return OT_OK;
 }
 
+static enum ot_err journal_sync_all(struct broker_journal *journal)
+{
+    const struct ot_io_ops *ops = journal->io->ops;
+    enum ot_err err = journal->fd == -1 ? OT_OK : ops->fdatasync(journal->io, journal->fd);
+    if (err == OT_OK && journal->term_fd != -1) {
+        err = ops->fdatasync(journal->io, journal->term_fd);
+    }
+    return err == OT_OK ? journal_sync_names(journal) : err;
+}
+
 enum ot_err broker_journal_open(struct broker_journal *journal, struct ot_io *io, const char *dir_path, struct coord_disk_image *image, char *text_out,
     size_t text_bytes)
 {
@@ -206,8 +216,8 @@ enum ot_err broker_journal_open(struct broker_journal *journal, struct ot_io *io
             err = corrupt(&words, dir_path, TERM_NAME, "no copy of the term is good: what this voter promised is not known");
         }
     }
-    if (err == OT_OK && !image->blank) {       /* a process that died may have left names that no sync has seen: what is written from here on rests on them */
-        err = journal_sync_names(journal);
+    if (err == OT_OK && !image->blank) {       /* a process that died may have left records and names that no sync has seen: what is said and written from here on rests on them */
+        err = journal_sync_all(journal);
     }
     if (err == OT_OK && (image->committed.row_count > 0)) {
         char what[160];

@@ -13,7 +13,6 @@
 #define SOON_US 100000                         /* until something is as it should be: unfenced, or all handed over */
 #define AFTER_CHANGE_US 10000                  /* a change of brokers waits for all to have applied it */
 #define LEAVE_SILENCE_US 3000000               /* leaving, and no coordinator that answers: its session ends instead */
-#define LEASE_PERCENT 90
 #define TAIL_US 3000000                        /* leaving, and replicas that do not take the end of a log: they go without it */
 #define TAIL_LOOK_MS 5
 
@@ -264,8 +263,8 @@ static void beaten(struct broker *broker, const struct coord_request *request)
         return;
     }
     if (!request->fenced && strcmp(config_of(broker)->ottla_leader_lease, "strict") == 0) {
-        const int64_t session_us = (int64_t)config_of(broker)->broker_session_timeout_ms * 1000;
-        atomic_store(&broker->core.lease_end_us, member->sent_us + session_us / 100 * LEASE_PERCENT);
+        const uint64_t session_us = (uint64_t)config_of(broker)->broker_session_timeout_ms * 1000;
+        atomic_store(&broker->core.lease_end_us, (int64_t)coord_lease_end_us((uint64_t)member->sent_us, session_us));
     }
     note_answer(broker, request->may_stop);
 }

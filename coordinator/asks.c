@@ -134,7 +134,7 @@ enum ot_err coord_ask_voters(struct coord_turn *turn)
     if (ask->add == ask->remove && (!ask->add || ask->id != ask->remove_id)) {
         return coord_refuse(turn->request, OT_ERR_INVALID_REQUEST, "one voter is added, removed or given another directory at a time");
     }
-    if (turn->coord->voters_change) {
+    if (turn->coord->voters_change && !COORD_BUG(TWO_CHANGES)) {
         return turn->edit.delta->row_count > 0 ? OT_ERR_TOO_LARGE : OT_ERR_INVALID_REQUEST;       /* one change at a time: the next publication */
     }
     uint32_t count = coord_voters_of(turn->edit.value, ids, NULL);

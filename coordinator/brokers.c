@@ -287,9 +287,71 @@ enum ot_err coord_ask_heartbeat(struct coord_turn *turn)
     return fenced == row.fenced ? OT_OK : set_fenced(turn, ask->broker_id, &row, fenced);
 }
 
+static bool newly_fenced(const struct coord_turn *turn, int32_t id)
+{
+    const struct coord_live_broker *was = coord_live_find(&turn->coord->live, id);
+    return was != NULL && was->live && coord_session_over(turn->coord, id);
+}
+
+/* Rows of all whose sessions are over, in one walk. live: as it was before. */
+static enum ot_err fence_rows(struct coord_turn *turn, int32_t *count_out)
+{
+    struct ot_coord_broker_row row;
+    enum ot_err err = OT_OK;
+    *count_out = 0;
+    for (uint32_t i = 0; err == OT_OK && i < turn->coord->live.count; i++) {
+        int32_t id = turn->coord->live.brokers[i].id;
+        if (newly_fenced(turn, id) && (err = get_broker(turn, id, &row)) == OT_OK) {
+            row.fenced = true;
+            err = coord_broker_put(&turn->edit, id, &row);
+            coord_session_fenced(turn->coord, id, turn->version);
+            ++*count_out;
+        }
+    }
+    return err;
+}
+
+static bool leave(struct coord_turn *turn, struct coord_partition *row)
+{
+    bool changed = false;
+    for (int32_t i = 0; i < row->replica_count; i++) {
+        struct coord_leaving leaving = { .broker_id = row->replicas[i] };
+        const struct coord_live_broker *now = coord_live_find(&turn->coord->live, leaving.broker_id);
+        if (now != NULL && !now->live && (row->isr >> i & 1) != 0) {       /* fenced ones are in no isr but now */
+            changed |= coord_partition_recompute(row, &turn->coord->live, &leaving, turn->version);
+        }
+    }
+    return changed;
+}
+
+/* The coordinator's own: of a rack that went dark every session ends at once, and a walk over all partitions for each broker would take longer than the clients wait. */
+static enum ot_err fence_silent(struct coord_turn *turn)
+{
+    struct coord_cursor cursor;
+    struct ot_uuid topic_id;
+    struct coord_partition row;
+    int32_t index, count;
+    enum ot_err err = fence_rows(turn, &count);
+    if (err != OT_OK || count == 0 || (err = coord_live_load(turn->coord)) != OT_OK) {
+        return err;
+    }
+    struct coord_value before = coord_value_share(turn->edit.value);   /* the walk must not meet its own changes */
+    coord_partitions_begin(&before, &cursor);
+    while ((err = coord_partitions_next(&cursor, &topic_id, &index, &row)) == OT_OK) {
+        if (leave(turn, &row) && (err = coord_partition_put(&turn->edit, &topic_id, index, &row)) != OT_OK) {
+            break;
+        }
+    }
+    coord_value_drop(&before);
+    return err == OT_ERR_NOT_FOUND ? OT_OK : err;
+}
+
 enum ot_err coord_ask_fence(struct coord_turn *turn)
 {
     const struct coord_fence_ask *ask = &turn->request->u.fence;
+    if (turn->request == &turn->coord->fence_request) {
+        return fence_silent(turn);
+    }
     struct ot_coord_broker_row row;
     enum ot_err err = get_broker(turn, ask->broker_id, &row);
     if (err != OT_OK || row.fenced || row.broker_epoch != ask->broker_epoch) {

@@ -38,20 +38,35 @@
     X(FLUSH_IGNORED, "flush-ignored")          /* the fsync classes do not wait for the disk */ \
     X(FOLLOWERS_UNFLUSHED, "followers-unflushed") /* replicated+fsync waits for the leader's disk alone */ \
     X(CLASS_LEFT_EARLY, "class-left-early")    /* an fsync class ends while durable_since still vouches for it */ \
+    X(DELTA_UNCHECKED, "delta-unchecked")      /* a delta is put on whatever is there, and the result is not compared */ \
+    X(OLDER_ROWS, "older-rows")                /* rows of a value are taken though they are older than what is applied */ \
+    X(TWO_CHANGES, "two-changes")              /* a publication may change several voters */ \
+    X(ELR_STAYS, "elr-stays")                  /* elr is not emptied when the isr is large enough again */ \
+    X(SAME_LEADER_EPOCH, "same-leader-epoch")  /* another leader gets the epoch of the last one */ \
+    X(WATERMARK_BACK, "watermark-back")        /* the high watermark follows the least end down */ \
+    X(LONG_LEASE, "long-lease")                /* a lease lasts as long as the session, though clocks differ */ \
+    X(REFUSAL_LOST, "refusal-lost")            /* a refused proposal is asked for ever */ \
+    X(NEVER_RESENT, "never-resent")            /* a publication that got lost is not sent again */ \
+    X(NEVER_SNAPSHOTS, "never-snapshots")      /* the journal grows and grows */ \
+    X(HIDDEN_COUNTER, "hidden-counter")        /* chance that the seed does not decide */ \
     X(COMMIT_ANY_GENERATION, "commit-any-generation")  /* a classic group takes commits of a generation that is over */ \
     X(SYNC_ANY_GENERATION, "sync-any-generation")      /* and hands out what the leader of such a one says */ \
     X(SILENT_STAY, "silent-stay")              /* a silent member stays */
 
 #ifdef OT_COORD_BUGS
+#include <stdint.h>
 enum coord_bug { COORD_BUG_NONE,
 #define X(name, text) COORD_BUG_##name,
     COORD_BUGS(X)
 #undef X
 };
 extern enum coord_bug coord_bug;
+extern uint64_t coord_bug_counter;             /* survives what is made anew */
 #define COORD_BUG(name) (coord_bug == COORD_BUG_##name)
+#define COORD_BUG_CHANCE (COORD_BUG(HIDDEN_COUNTER) ? ++coord_bug_counter : 0)
 #else
 #define COORD_BUG(name) false
+#define COORD_BUG_CHANCE 0
 #endif
 
 #endif

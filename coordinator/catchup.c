@@ -166,14 +166,32 @@ static void drop_idle_readers(struct coord *coord)         /* their pages are me
     }
 }
 
+static struct ot_blob last_body(const struct coord *coord, uint32_t outs_before)
+{
+    return coord->out_count > outs_before ? coord->outs[(coord->out_first + coord->out_count - 1) % coord->outs_max].body : (struct ot_blob){ 0 };
+}
+
+/* Most have the same, so the answer is made once and sent to each: a thousand copies of a large change are more than there is room for. */
 void coord_parked_serve(struct coord *coord)
 {
+    struct coord_mark of = { { 0, 0 }, 0 };
+    struct ot_blob body = { 0 };
     drop_idle_readers(coord);
     for (uint32_t i = 0; i < coord->parked_count; i++) {
         const struct coord_parked *parked = &coord->parked[i];
+        if (body.data != NULL && coord_stamp_equal(of.stamp, parked->committed.stamp) && of.state_hash == parked->committed.state_hash
+            && coord->out_count + 64 < coord->outs_max) {
+            struct coord_out *out = coord_push(coord, COORD_SEND);
+            out->peer = (uint32_t)parked->peer;
+            out->body = body;
+            continue;
+        }
+        uint32_t outs_before = coord->out_count;
         if (!answer_changes(coord, parked->peer, &parked->committed, (struct coord_stamp){ 0, 0 })) {
             coord_send(coord, parked->peer, &(struct coord_message){ .kind = COORD_CHANGES, .base = parked->committed, .committed = parked->committed });
         }
+        body = last_body(coord, outs_before);
+        of = parked->committed;
     }
     coord->parked_count = 0;
 }
@@ -293,8 +311,8 @@ void coord_whole_stored(struct coord *coord) { become_whole(coord); }
 
 static void rows(struct coord *coord, const struct coord_message *in)
 {
-    if (coord->phase > COORD_PHASE_PRE_VOTE || coord->storing != COORD_STORING_NOTHING || !coord_stamp_below(coord->committed.stamp, in->committed.stamp)
-        || coord_stamp_below(in->committed.stamp, coord_accepted_mark(coord).stamp) || in->committed.stamp.version <= coord->committed.stamp.version
+    if (coord->phase > COORD_PHASE_PRE_VOTE || coord->storing != COORD_STORING_NOTHING || (!COORD_BUG(OLDER_ROWS) && (!coord_stamp_below(coord->committed.stamp, in->committed.stamp)
+        || coord_stamp_below(in->committed.stamp, coord_accepted_mark(coord).stamp) || in->committed.stamp.version <= coord->committed.stamp.version))
         || (in->committed.stamp.term > coord->term.term && !coord_adopt_term(coord, in, false))) {
         return;
     }

@@ -169,6 +169,7 @@ enum ot_err coord_new(const struct coord_config *config, struct coord_disk_image
         coord->readers[i].peer = -1;
     }
     ot_rng_seed(&coord->rng, seed);
+    seed ^= COORD_BUG_CHANCE;
     ot_rng_seed(&coord->clock_rng, seed ^ UINT64_C(0x5deece66d) ^ ((uint64_t)config->node_id << 40));
     err = get_memory(coord) ? take_image(coord, image, text_out, text_bytes) : OT_ERR_NO_MEMORY;
     coord->live.brokers = coord->brokers;

@@ -46,6 +46,9 @@ struct coord_heartbeat {
     bool want_fence;
     bool want_shutdown;                                        /* once is for good: leads nothing more, is in no isr where others are. See may_stop */
 };
+/* How long a broker whose heartbeat was sent then and answered knows that nobody was made leader in its place for its silence, by its own clock: the coordinator counts the session
+ * from when it heard, and clocks may differ by a tenth. What an operator moves is moved all the same. */
+uint64_t coord_lease_end_us(uint64_t sent_us, uint64_t session_us);
 /* A broker is taken for gone: its session ended (the coordinator's own doing), or its process is known to have died. broker_epoch not current: nothing. */
 struct coord_fence_ask { int32_t broker_id; int64_t broker_epoch; };
 /* A fenced broker that holds no replica is forgotten. */

@@ -76,7 +76,7 @@ static void elect(struct coord_partition *row, const struct coord_live *live, in
     if (row->leader == was) {
         return;
     }
-    row->leader_epoch++;
+    row->leader_epoch += !COORD_BUG(SAME_LEADER_EPOCH);
     row->last_leader = row->leader == -1 ? last_leader : -1;
     row->last_leader_epoch = row->leader == -1 ? last_epoch : -1;
     if (row->leader != -1 && row->leader != last_leader && row->durable_class == COORD_DURABLE_LEADER) {
@@ -163,22 +163,27 @@ static uint32_t turn_of(const struct coord_live *live, uint32_t index)
     return turn;
 }
 
+/* Each turn is counted once, and kept beside the index while they are sorted: of a thousand brokers, counting it at each comparison took seconds a topic. */
 uint32_t coord_place_order(const struct coord_live *live, uint32_t *order_out)
 {
     uint32_t count = 0;
+    OT_ASSERT(live->count <= 1u << 16);
     for (uint32_t i = 0; i < live->count; i++) {       /* insertion by (turn, rack); equal racks cannot have equal turns */
         if (!takes_replicas(live, i)) {
             continue;
         }
         uint32_t turn = turn_of(live, i), at = count++;
         for (; at > 0; at--) {
-            uint32_t other = turn_of(live, order_out[at - 1]);
-            if (other < turn || (other == turn && live->brokers[order_out[at - 1]].rack < live->brokers[i].rack)) {
+            uint32_t other = order_out[at - 1] >> 16;
+            if (other < turn || (other == turn && live->brokers[order_out[at - 1] & 0xffff].rack < live->brokers[i].rack)) {
                 break;
             }
             order_out[at] = order_out[at - 1];
         }
-        order_out[at] = i;
+        order_out[at] = turn << 16 | i;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        order_out[i] &= 0xffff;
     }
     return count;
 }
@@ -206,7 +211,7 @@ bool coord_place(const struct coord_live *live, const uint32_t *order, uint32_t 
     for (int32_t k = 1; k < replica_count; k++) {
         const struct coord_live_broker *best = NULL;
         uint32_t best_same = UINT32_MAX;
-        for (uint32_t step = 0; step < order_count - 1; step++) {
+        for (uint32_t step = 0; step < order_count - 1 && best_same > 0; step++) {
             uint32_t n = (first + 1 + (shift + (uint32_t)k - 1 + step) % (order_count - 1)) % order_count;
             const struct coord_live_broker *candidate = &live->brokers[order[n]];
             bool is_chosen;

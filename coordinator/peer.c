@@ -1,6 +1,9 @@
 #include "coordinator/peer.h"
 #include "base/wire/coord_peer_message.h"
+#include "base/util.h"
 #include "base/wire/frame.h"
+
+enum { CHECKSUM_BYTES = 4 };
 
 static struct ot_coord_peer_message_mark mark_out(struct coord_mark mark)
 {
@@ -37,6 +40,10 @@ enum ot_err coord_message_encode(const struct coord_message *message, uint8_t *o
     wire.data = message->data;
     struct ot_writer writer = ot_writer_over(out, cap_bytes);
     enum ot_err err = ot_wire_framed_encode(&ot_coord_peer_message_message, 0, &wire, &writer);
+    if (err == OT_OK) {
+        ot_write_u32(&writer, ot_crc32c(0, out, (size_t)(writer.at - out)));
+        err = writer.err == OT_OK ? OT_OK : OT_ERR_TOO_LARGE;
+    }
     *bytes_out = (size_t)(writer.at - out);
     return err;
 }
@@ -47,8 +54,11 @@ enum ot_err coord_message_decode(struct ot_blob body, struct coord_message *out)
 {
     struct ot_coord_peer_message wire;
     struct ot_arena none;
-    struct ot_reader in = ot_reader_over(body.data, body.bytes);
     int16_t version;
+    if (body.bytes < CHECKSUM_BYTES || ot_load_u32(body.data + body.bytes - CHECKSUM_BYTES) != ot_crc32c(0, body.data, body.bytes - CHECKSUM_BYTES)) {
+        return OT_ERR_MALFORMED;
+    }
+    struct ot_reader in = ot_reader_over(body.data, body.bytes - CHECKSUM_BYTES);
     ot_arena_init(&none, 0);
     if (ot_wire_framed_decode(&ot_coord_peer_message_message, &in, &none, &wire, &version, NULL) != OT_OK) {
         return OT_ERR_MALFORMED;

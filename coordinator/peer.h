@@ -1,5 +1,6 @@
-/* What voters and their followers say to each other: the bodies of COORD_SEND and COORD_MSG (base/wire/schema_ottla/CoordPeerMessage.txt, version in front).
- * Each stands alone: it may come late, twice, out of order or never.
+/* What voters and their followers say to each other: the bodies of COORD_SEND and COORD_MSG (base/wire/schema_ottla/CoordPeerMessage.txt, version in front,
+ * CRC-32C of all that behind). Each stands alone: it may come late, twice, out of order or never. A bit that was flipped on the way, which TCP's checksum lets through now and then,
+ * would be a vote or an acceptance that nobody gave: such a message is as good as lost.
  *
  *   kind             says                                                              fields beyond sender, dir_id, cluster, term, leader
  *   PRE_VOTE         would you vote for me in this term?                               accepted

@@ -80,7 +80,7 @@ static void advance(struct replica *replica)
             least_in_memory = OT_MIN(least_in_memory, end_of(replica, i, REPLICA_REPLICATED));
         }
     }
-    if (least != INT64_MAX && least > replica->high_watermark) {
+    if (least != INT64_MAX && least >= 0 && (least > replica->high_watermark || COORD_BUG(WATERMARK_BACK))) {
         replica->high_watermark = least;
     }
     if (class_ != REPLICA_REPLICATED && replica->flushed_end < OT_MIN(least_in_memory, replica->log_end)) {
@@ -167,7 +167,7 @@ bool replica_proposal(const struct replica *replica, struct replica_proposal *ou
 void replica_refused(struct replica *replica, int64_t number, enum ot_err error)
 {
     bool ends = error == OT_ERR_INELIGIBLE_REPLICA || error == OT_ERR_INVALID_REQUEST || COORD_BUG(ANY_REFUSAL_ENDS);
-    if (ends && replica->proposal.pending && replica->proposal.number == number) {
+    if (ends && !COORD_BUG(REFUSAL_LOST) && replica->proposal.pending && replica->proposal.number == number) {
         replica->proposal.pending = false;
         advance(replica);
     }

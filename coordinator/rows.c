@@ -4,6 +4,7 @@
 #include "base/wire/coord_name_row.h"
 #include "base/wire/coord_partition_row.h"
 #include "base/wire/frame.h"
+#include "coordinator/bug.h"
 #include <string.h>
 
 /* ---- keys */
@@ -412,7 +413,7 @@ static void partition_check(const struct coord_partition *row)         /* §14, 
     uint64_t all = coord_all_replicas(row);
     OT_ASSERT(((row->isr | row->elr | row->adding | row->removing | row->last_members) & ~all) == 0);
     OT_ASSERT((row->isr & row->elr) == 0);
-    OT_ASSERT(row->elr == 0 || __builtin_popcountll(row->isr) < row->min_isr);
+    OT_ASSERT(row->elr == 0 || __builtin_popcountll(row->isr) < row->min_isr || COORD_BUG(ELR_STAYS));
     OT_ASSERT(row->leader == -1 || (coord_replica_bit(row, row->leader) & row->isr) != 0);
     OT_ASSERT(row->min_isr >= 1 && row->min_isr <= row->replica_count);
 }

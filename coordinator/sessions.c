@@ -1,6 +1,8 @@
 /* Who was heard of, and which version each broker has applied: in the coordinator's memory, not in the value. A new coordinator grants everyone a full session. */
 #include "coordinator/state.h"
 
+#define LEASE_PERCENT 90
+
 static struct coord_session *session_of(struct coord *coord, int32_t id)
 {
     for (uint32_t i = 0; i < coord->session_count; i++) {
@@ -14,6 +16,11 @@ static struct coord_session *session_of(struct coord *coord, int32_t id)
     struct coord_session *session = &coord->sessions[coord->session_count++];
     *session = (struct coord_session){ .id = id, .heard_us = coord->now_us, .applied_version = -1, .broker_epoch = -1, .alter_sequence = -1, .fenced_version = -1 };
     return session;
+}
+
+uint64_t coord_lease_end_us(uint64_t sent_us, uint64_t session_us)
+{
+    return sent_us + (COORD_BUG(LONG_LEASE) ? session_us : session_us / 100 * LEASE_PERCENT);
 }
 
 void coord_session_heard(struct coord *coord, const struct coord_heartbeat *ask)
@@ -75,7 +82,13 @@ static bool is_live(const struct coord *coord, int32_t id)
     return broker != NULL && broker->live;
 }
 
-/* One after the other: each is a publication, and whoever waits meanwhile is merged into it. */
+bool coord_session_over(struct coord *coord, int32_t id)
+{
+    const struct coord_session *session = session_of(coord, id);
+    return session != NULL && session->heard_us + coord->config.session_us <= coord->now_us;
+}
+
+/* All that are over go in one publication: see coord_ask_fence. */
 void coord_sessions_tick(struct coord *coord)
 {
     if (coord->config.session_us == 0 || coord->phase != COORD_PHASE_LEADING || coord->now_us < coord->sessions_due_us) {
@@ -92,13 +105,10 @@ void coord_sessions_tick(struct coord *coord)
             coord->sessions_due_us = OT_MIN(coord->sessions_due_us, ends_us);
             continue;
         }
-        struct ot_coord_broker_row row;
-        struct ot_arena arena;
-        ot_arena_init_with(&arena, coord->scratch, COORD_SCRATCH_BYTES, 0);
         coord->sessions_due_us = OT_MIN(coord->sessions_due_us, coord->now_us + 10000);        /* seen again once it is fenced */
-        if (!coord->fencing && coord_broker_get(&coord->committed, session->id, &arena, &row) == OT_OK) {
+        if (!coord->fencing) {
             coord->fencing = true;
-            coord->fence_request = (struct coord_request){ .ask = COORD_ASK_FENCE, .if_version = -1, .u.fence = { session->id, row.broker_epoch } };
+            coord->fence_request = (struct coord_request){ .ask = COORD_ASK_FENCE, .if_version = -1 };
             coord_requests_add(&coord->waiting, &coord->fence_request);
         }
     }

@@ -135,6 +135,7 @@ enum ot_err coord_ask_unregister(struct coord_turn *turn);
 /* sessions.c: who was heard of, in memory only. */
 void coord_session_heard(struct coord *coord, const struct coord_heartbeat *ask);
 void coord_session_fenced(struct coord *coord, int32_t id, int64_t version);
+bool coord_session_over(struct coord *coord, int32_t id);              /* it was not heard of for a session */
 bool coord_session_knows(struct coord *coord, const struct coord_heartbeat *ask);         /* has it applied that it was fenced, as far as it was */
 bool coord_session_in_order(struct coord *coord, int32_t id, int64_t broker_epoch, int64_t sequence);     /* and remembers it */
 void coord_sessions_begin(struct coord *coord);            /* everybody has a full session from here */

@@ -420,7 +420,7 @@ static void acknowledged(struct coord *coord, struct coord_peer *peer, const str
         || (COORD_BUG(VERSION_ALONE) && in->accepted.stamp.version == coord->next.stamp.version))) {
         peer->has_accepted = true;
         coord_maybe_commit(coord);
-    } else if (coord->in_flight && !peer->has_accepted && in->answer != COORD_BUSY && in->round > peer->publish_round) {
+    } else if (coord->in_flight && !peer->has_accepted && in->answer != COORD_BUSY && in->round > peer->publish_round && !COORD_BUG(NEVER_RESENT)) {
         coord_send_publish(coord, peer);       /* it was lost, or could not be taken */
     }
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 enum coord_bug coord_bug;
+uint64_t coord_bug_counter;
 static const char *const names[] = {
 #define X(name, text) [COORD_BUG_##name] = text,
     COORD_BUGS(X)

@@ -1,28 +1,13 @@
-/* ottla_sim_cluster: the coordinators of a cluster against everything that may befall them.
- *
- *   ottla_sim_cluster [--seed N] [--seeds N] [--seconds S] [--jobs J] [--bug NAME] [--stop-after N] [-v]
- * --seed runs one seed twice: both must leave the same trace. Last line: N passed, N failed. */
-#include "bugs.h"
+/* ottla_sim_cluster: the coordinators of a cluster against everything that may befall them. Options: common/campaign.h, and
+ *   --refounds   in every seed all founders but one lose everything (else in one of seventeen) */
 #include "world.h"
-#include "base/log.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #define CALM_US UINT64_C(60000000)
 struct world *sim_world;
-
-OT_NORETURN void sim_failed(const char *fact, const char *file, int line)
-{
-    fprintf(stderr, "FAILED seed %llu at %.3f s, %s:%d: %s\n", (unsigned long long)sim_world->seed, (double)sim_world->now_us / 1e6, file, line, fact);
-    _exit(1);
-}
 
 static void make_nodes(struct world *w)
 {
@@ -149,6 +134,7 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
     sim_world = w;
     w->seed = seed;
     w->verbose = verbose;
+    sim_now(seed, &w->now_us);
     ot_rng_seed(&w->rng, seed);
     w->events = calloc(EVENTS_MAX, sizeof *w->events);
     w->commits = calloc(COMMITS_MAX, sizeof *w->commits);
@@ -161,6 +147,7 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
     w->changes_voters = ot_rng_chance(&w->rng, 0.5);
     w->slow_max = ot_rng_chance(&w->rng, 0.3) ? 0.4 : 0.1;
     make_nodes(w);
+    sim_swarm(w);
     w->next_fault_us = ot_rng_below(&w->rng, 8000000);
     run_until(w, 40000000 + ot_rng_below(&w->rng, 60000000));
     sim_calm(w);
@@ -178,96 +165,18 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
             (unsigned long long)w->crashes, (unsigned long long)w->wipes, (unsigned long long)w->damages, (unsigned long long)w->snapshots,
             (unsigned long long)w->wholes, (unsigned long long)trace);
     }
+    sim_now(seed, NULL);
     free_world(w);
     return trace;
 }
 
-/* ---- many seeds, in processes */
-
-struct shared { _Atomic uint64_t next, passed, failed; _Atomic bool stop; };
-struct options { uint64_t seed, seeds, jobs, stop_after; double seconds; bool verbose, one; };
-
-static double now_s(void)
+static bool flag(const char *word)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static void work(struct shared *shared, const struct options *options, double end_s)
-{
-    while (!shared->stop && (options->seconds <= 0 || now_s() < end_s)) {
-        uint64_t index = shared->next++;
-        if (index >= options->seeds) {
-            break;
-        }
-        uint64_t trace = run_seed(options->seed + index, options->verbose);
-        if (index % 50 == 0 && run_seed(options->seed + index, false) != trace) {
-            printf("seed %llu: two runs differ\n", (unsigned long long)(options->seed + index));
-            _exit(1);
-        }
-        shared->passed++;
-    }
-    fflush(stdout);
-    _exit(0);
-}
-
-static int run_all(const struct options *options)
-{
-    struct shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    uint64_t running = options->jobs;
-    double end_s = now_s() + options->seconds;
-    for (uint64_t i = 0; i < options->jobs; i++) {
-        fflush(stdout);
-        if (fork() == 0) {
-            work(shared, options, end_s);
-        }
-    }
-    while (running > 0) {
-        int status = 0;
-        wait(&status);
-        if (status == 0) {
-            running--;
-            continue;
-        }
-        if (++shared->failed >= options->stop_after) {
-            shared->stop = true;
-        }
-        fflush(stdout);
-        if (fork() == 0) {
-            work(shared, options, end_s);
-        }
-    }
-    printf("%llu passed, %llu failed\n", (unsigned long long)shared->passed, (unsigned long long)shared->failed);
-    return shared->failed == 0 ? 0 : 1;
+    sim_refounds |= strcmp(word, "--refounds") == 0;
+    return strcmp(word, "--refounds") == 0;
 }
 
 int main(int argc, char **argv)
 {
-    struct options options = { .seed = 1, .seeds = 100, .jobs = (uint64_t)OT_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1), .stop_after = 20 };
-    for (int i = 1; i < argc; i++) {
-        bool more = i + 1 < argc;
-        if (strcmp(argv[i], "--seed") == 0 && more) options.seed = strtoull(argv[++i], NULL, 10), options.one = true;
-        else if (strcmp(argv[i], "--seeds") == 0 && more) options.seeds = strtoull(argv[++i], NULL, 10);
-        else if (strcmp(argv[i], "--from") == 0 && more) options.seed = strtoull(argv[++i], NULL, 10);
-        else if (strcmp(argv[i], "--seconds") == 0 && more) options.seconds = strtod(argv[++i], NULL), options.seeds = UINT64_MAX;
-        else if (strcmp(argv[i], "--jobs") == 0 && more) options.jobs = strtoull(argv[++i], NULL, 10);
-        else if (strcmp(argv[i], "--stop-after") == 0 && more) options.stop_after = strtoull(argv[++i], NULL, 10);
-        else if (strcmp(argv[i], "--bug") == 0 && more && coord_bug_choose(argv[i + 1])) i++;
-        else if (strcmp(argv[i], "-v") == 0) options.verbose = true;
-        else {
-            fprintf(stderr, "usage: ottla_sim_cluster [--seed N] [--seeds N [--from N]] [--seconds S] [--jobs J] [--bug NAME] [--stop-after N] [-v]\nbugs:");
-            coord_bugs_print(stderr);
-            return 2;
-        }
-    }
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    ot_log_setup(OT_LOG_ERROR, OT_LOG_TEXT, open("/dev/null", O_WRONLY | O_CLOEXEC));
-    if (options.one) {
-        uint64_t trace = run_seed(options.seed, options.verbose);
-        bool same = run_seed(options.seed, false) == trace;
-        printf("trace %016llx%s\n%d passed, %d failed\n", (unsigned long long)trace, same ? "" : ", but the second run differs", same, !same);
-        return same ? 0 : 1;
-    }
-    return run_all(&options);
+    return sim_campaign(&(struct sim_program){ "ottla_sim_cluster", " [--refounds]", run_seed, flag }, argc, argv);
 }

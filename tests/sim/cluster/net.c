@@ -46,8 +46,17 @@ static void deliver_later(struct world *w, uint32_t from, uint32_t to, struct ot
     if (ot_rng_chance(&w->rng, w->slow)) {
         delay += ot_rng_below(&w->rng, 3000000);       /* long after it mattered */
     }
+    if (w->nodes[to].slow_until_us > w->now_us) {
+        delay += 200000 + ot_rng_below(&w->rng, 600000);
+    }
     uint8_t *copy = malloc(body.bytes);
     memcpy(copy, body.data, body.bytes);
+    if (w->swarm.flips > 0 && !w->calm && ot_rng_chance(&w->rng, w->swarm.flips)) {
+        copy[ot_rng_below(&w->rng, body.bytes)] ^= (uint8_t)(1u << ot_rng_below(&w->rng, 8));
+        struct coord_message message;
+        CHECK(coord_message_decode(coord_blob(copy, body.bytes), &message) != OT_OK);          /* the checksum sees it */
+        w->flips++;
+    }
     sim_event(w, (struct event){ .kind = EVENT_MESSAGE, .at_us = w->now_us + delay, .node = to, .from = from, .body = copy, .bytes = body.bytes });
 }
 
@@ -139,42 +148,114 @@ static void strike(struct world *w, struct node *node)
         return;
     }
     bool spare = sim_in_doubt(w) || w->changes_voters || node->observer || w->commit_max < 1;
-    if (kind < 30) {
+    if (kind < 30 && w->swarm.pauses) {
         node->paused_until_us = w->now_us + ot_rng_below(&w->rng, 6000000);
         return;
     }
     bool machine = kind < 70;
-    bool rots = kind >= 85 && kind < 92 && !spare && voters_now(w) >= 2 && node->last_is_accept && !node->job_busy && node->damaged_term < 0;
+    bool rots = kind >= 85 && kind < 92 && w->swarm.damages && !spare && voters_now(w) >= 2 && node->last_is_accept && !node->job_busy && node->damaged_term < 0;
     node_stop(w, node, machine);
-    if (kind >= 97 && !spare && voters_now(w) >= 3) {
+    if (kind >= 97 && w->swarm.wipes && !spare && voters_now(w) >= 3) {
         node_wipe(w, node);
     } else if (rots) {
         damage(w, node);
     }
-    uint64_t down = ot_rng_chance(&w->rng, 0.7) ? ot_rng_below(&w->rng, 1500000) : ot_rng_below(&w->rng, 15000000);
+    uint64_t down = w->swarm.storms ? ot_rng_below(&w->rng, 60000) : ot_rng_chance(&w->rng, 0.7) ? ot_rng_below(&w->rng, 1500000) : ot_rng_below(&w->rng, 15000000);
     sim_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + down, .node = (uint32_t)(node - w->nodes), .life = node->life });
+}
+
+/* A disk fills up, or fails at some calls, for a while. Who stops for it is started again, on a disk that was seen to. */
+static void disk_fails(struct world *w, struct node *node)
+{
+    struct sim_faults faults = { .short_write = 0.1, .short_read = 0.1 };
+    uint64_t kind = ot_rng_below(&w->rng, 3);
+    if (node->observer || !node->up || sim_in_doubt(w)) {
+        return;
+    }
+    faults.capacity_bytes = kind == 0 ? sim_disk_used_bytes(node->disk) + ot_rng_below(&w->rng, 8) * 4096 : 0;
+    faults.sync_error = kind == 1 ? 0.05 : 0;
+    faults.write_error = kind == 2 ? 0.05 : 0;
+    sim_disk_faults(node->disk, &faults);
+    node->disk_fails_until_us = w->now_us + 500000 + ot_rng_below(&w->rng, 4000000);
+    w->disk_failures++;
+}
+
+/* After each pause between faults. */
+static void see_to_disks(struct world *w)
+{
+    for (uint32_t i = 0; i < w->node_count; i++) {
+        struct node *node = &w->nodes[i];
+        if (node->disk_fails_until_us != 0 && node->disk_fails_until_us <= w->now_us) {
+            node->disk_fails_until_us = 0;
+            sim_disk_faults(node->disk, &(struct sim_faults){ 0 });
+        }
+        if (node->up && node->halted) {
+            node_stop(w, node, ot_rng_chance(&w->rng, 0.5));
+            sim_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + ot_rng_below(&w->rng, 2000000), .node = i, .life = node->life });
+        }
+    }
+}
+
+static void power_cut(struct world *w)
+{
+    for (uint32_t i = 0; i < w->node_count; i++) {
+        if (w->nodes[i].up && ot_rng_chance(&w->rng, 0.8)) {
+            node_stop(w, &w->nodes[i], true);
+            sim_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + ot_rng_below(&w->rng, 2000000), .node = i, .life = w->nodes[i].life });
+        }
+    }
+}
+
+/* 10: whoever founded this cluster loses everything, but for one. */
+static void refound(struct world *w)
+{
+    uint32_t left = (uint32_t)ot_rng_below(&w->rng, w->voter_count);
+    for (uint32_t i = 0; i < w->voter_count; i++) {
+        node_stop(w, &w->nodes[i], true);
+        if (i != left) {
+            node_wipe(w, &w->nodes[i]);
+        }
+        sim_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + ot_rng_below(&w->rng, 2000000), .node = i, .life = w->nodes[i].life });
+    }
+    w->refounded = true;
 }
 
 void sim_faults(struct world *w)
 {
-    uint64_t kind = ot_rng_below(&w->rng, 10);
-    if (kind < 3) {
+    const struct swarm *swarm = &w->swarm;
+    struct node *node = &w->nodes[ot_rng_below(&w->rng, w->node_count)];
+    uint64_t kind = ot_rng_below(&w->rng, 12);
+    see_to_disks(w);
+    if (swarm->refounds && !w->refounded && w->commit_max > 20) {
+        refound(w);
+    } else if (kind < 3 && swarm->parts) {
         part(w);
     } else if (kind < 5) {
         mend(w);
         w->drop = w->slow = 0;
         w->twice = 0.01;
-    } else if (kind < 9) {
-        strike(w, &w->nodes[ot_rng_below(&w->rng, w->node_count)]);
-    } else {                                   /* the power of all of them */
-        for (uint32_t i = 0; i < w->node_count; i++) {
-            if (w->nodes[i].up && ot_rng_chance(&w->rng, 0.8)) {
-                node_stop(w, &w->nodes[i], true);
-                sim_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + ot_rng_below(&w->rng, 2000000), .node = i, .life = w->nodes[i].life });
-            }
-        }
+    } else if (kind < 9 && swarm->strikes) {
+        strike(w, node);
+    } else if (kind == 9 && swarm->power) {
+        power_cut(w);
+    } else if (kind == 10 && swarm->disk_faults) {
+        disk_fails(w, node);
+    } else if (kind == 11) {
+        uint64_t until_us = w->now_us + ot_rng_below(&w->rng, 8000000);
+        node->slow_until_us = swarm->slow_nets ? until_us : 0;
+        node->disk_slow_until_us = swarm->slow_disks ? until_us : 0;
     }
-    w->next_fault_us = w->now_us + 100000 + ot_rng_below(&w->rng, ot_rng_chance(&w->rng, 0.2) ? 12000000 : 2500000);
+    w->next_fault_us = w->now_us + (swarm->storms ? 20000 + ot_rng_below(&w->rng, 300000) : 100000 + ot_rng_below(&w->rng, ot_rng_chance(&w->rng, 0.2) ? 12000000 : 2500000));
+}
+
+static bool some(struct world *w, double chance) { return ot_rng_chance(&w->rng, chance); }
+
+bool sim_refounds;
+void sim_swarm(struct world *w)
+{
+    w->swarm = (struct swarm){ .parts = some(w, 0.7), .strikes = some(w, 0.7), .power = some(w, 0.4), .pauses = some(w, 0.5), .slow_nets = some(w, 0.3), .slow_disks = some(w, 0.3),
+        .disk_faults = some(w, 0.3), .wipes = some(w, 0.5), .damages = some(w, 0.5), .storms = some(w, 0.15), .refounds = (some(w, 0.06) || sim_refounds) && w->voter_count >= 3,
+        .flips = some(w, 0.2) ? 0.01 : 0, .kills_at_store = some(w, 0.2) ? 0.02 : 0, .rate_spread = some(w, 0.2) ? 0.4 : 0.08 };
 }
 
 void sim_calm(struct world *w)
@@ -184,7 +265,10 @@ void sim_calm(struct world *w)
     w->drop = w->slow = w->twice = 0;
     for (uint32_t i = 0; i < w->node_count; i++) {
         struct node *node = &w->nodes[i];
-        node->paused_until_us = 0;
+        node->paused_until_us = node->slow_until_us = node->disk_slow_until_us = node->disk_fails_until_us = 0;
+        if (!node->observer) {
+            sim_disk_faults(node->disk, &(struct sim_faults){ 0 });
+        }
         if (node->up && node->halted) {
             node_stop(w, node, false);
         }

@@ -35,6 +35,7 @@ static void job_next(struct world *w, struct node *node)
     if (!node->job_busy && node->job_count > 0) {
         node->job_busy = true;
         uint64_t delay = ot_rng_chance(&w->rng, 0.05) ? ot_rng_below(&w->rng, 300000) : 30 + ot_rng_below(&w->rng, 3000);
+        delay += node->disk_slow_until_us > w->now_us ? ot_rng_below(&w->rng, 3000000) : 0;
         sim_event(w, (struct event){ .kind = EVENT_JOB, .at_us = w->now_us + delay, .node = (uint32_t)(node - w->nodes), .life = node->life });
     }
 }
@@ -70,6 +71,11 @@ void node_job(struct world *w, struct node *node)
     node->job_first = (node->job_first + 1) % JOBS_MAX;
     node->job_count--;
     node->job_busy = false;
+    if (!w->calm && err == OT_OK && ot_rng_chance(&w->rng, w->swarm.kills_at_store)) {         /* stored, and it never hears of it */
+        node_stop(w, node, ot_rng_chance(&w->rng, 0.5));
+        sim_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + ot_rng_below(&w->rng, 500000), .node = (uint32_t)(node - w->nodes), .life = node->life });
+        return;
+    }
     job_next(w, node);
     node_step(w, node, (struct coord_in){ .kind = err == OT_OK ? COORD_STORED : COORD_STORE_FAILED, .token = job.token, .error = err });
 }
@@ -174,7 +180,10 @@ void node_step(struct world *w, struct node *node, struct coord_in in)
     while (node->life == life && coord_next(node->coord, &out)) {
         carry_out(w, node, &out);
     }
-    w->trace = w->trace * UINT64_C(0x100000001b3) ^ coord_hash(node->coord) ^ w->now_us;
+    if (node->life == life) {
+        check_bounds(w, node);
+        w->trace = w->trace * UINT64_C(0x100000001b3) ^ coord_hash(node->coord) ^ w->now_us;
+    }
 }
 
 /* ---- life */
@@ -182,7 +191,7 @@ void node_step(struct world *w, struct node *node, struct coord_in in)
 static struct coord_config config_of(const struct world *w, const struct node *node)
 {
     struct coord_config config = { .node_id = node->id, .dir_id = node->dir_id, .min_isr_default = 1, .partitions_max = 100000, .brokers_max = 8,
-        .delta_bytes_max = 64 << 10, .snapshot_after_bytes = 192 << 10, .observer = node->observer, .join = node->learner,
+        .delta_bytes_max = 64 << 10, .snapshot_after_bytes = SNAPSHOT_AFTER_BYTES, .observer = node->observer, .join = node->learner,
         .history_bytes = 24 << 10, .cluster_id = { .null = true } };
     static char founding[NODES_MAX][24];
     snprintf(founding[node->id - 1], sizeof founding[0], "cluster-%d-%u", node->id, node->dir_number);
@@ -207,6 +216,7 @@ void node_start(struct world *w, struct node *node)
     }
     struct coord_config config = config_of(w, node);
     struct ot_io *io = sim_disk_io(node->disk);
+    sim_disk_faults(node->disk, &(struct sim_faults){ 0 });
     ot_ignore(io->ops->mkdir(io, "/data"), "it is there already, but for a crash before anything was");
     coord_image_init(&image, node->pages);
     enum ot_err err = node->observer ? OT_OK : broker_journal_open(&node->journal, sim_disk_io(node->disk), DIR_PATH, &image, text, sizeof text);
@@ -219,12 +229,15 @@ void node_start(struct world *w, struct node *node)
     }
     node->durable_term = image.term.term;      /* a write that was cut off may be there all the same */
     node->durable_vote = image.term.voted_for;
+    if (image.has_accepted && coord_stamp_below(node->durable_accepted, image.accepted.stamp)) {
+        node->durable_accepted = image.accepted.stamp;
+    }
     if (!image.blank) {                        /* as it was founded, not as this start would found */
         config.cluster_id = (struct ot_str){ .null = true };
     }
     node->clock_base_us = ot_rng_below(&w->rng, 1000000000);
     node->clock_start_us = w->now_us;
-    node->rate = 0.92 + 0.0002 * (double)ot_rng_below(&w->rng, 800);
+    node->rate = 1 - w->swarm.rate_spread + 2 * w->swarm.rate_spread * (double)ot_rng_below(&w->rng, 1000) / 1000;
     node->up = true;
     node->halted = node->leading = node->job_busy = false;
     node->job_first = node->job_count = 0;
@@ -246,7 +259,7 @@ void node_stop(struct world *w, struct node *node, bool machine)
         return;
     }
     if (!node->observer) {
-        if (node->job_count > 0 && machine && !sim_in_doubt(w) && ot_rng_chance(&w->rng, 0.5)) {       /* in the middle of a write */
+        if (node->job_count > 0 && !node->halted && !sim_in_doubt(w) && ot_rng_chance(&w->rng, 0.5)) {         /* in the middle of a write; of a process: it is there, and not on the disk */
             struct job job = node->jobs[node->job_first];
             sim_disk_power_off_after(node->disk, 1 + ot_rng_below(&w->rng, 4));
             ot_ignore(write_record(w, node, &job), "nobody is told");

@@ -1,16 +1,16 @@
-/* A whole cluster in one process: real coordinators over their real journals on simulated disks, a network that loses, doubles, delays, reorders and parts, clocks that run at
- * different rates, nodes that stop, pause, lose their page cache, the tail of their journal or their whole folder. One seed, one exact trace. */
+/* A whole cluster in one process: real coordinators over their real journals on simulated disks, a network that loses, doubles, delays, reorders, flips bits and parts, receivers and
+ * disks that are slow, disks that fill up and fail, clocks that run at different rates, nodes that stop, pause, lose their page cache, the tail of their journal or their whole folder.
+ * Which of these there are, and how much of them, is drawn for each seed. One seed, one exact trace. */
 #ifndef OT_SIM_CLUSTER_WORLD_H
 #define OT_SIM_CLUSTER_WORLD_H
 
 #include "base/map.h"
 #include "broker/journal.h"
+#include "../common/campaign.h"
 #include "../disk.h"
 
-enum { NODES_MAX = 8, CLIENTS = 12, EVENTS_MAX = 16384, JOBS_MAX = 8, COMMITS_MAX = 1 << 15, TOPICS_MAX = 4096, TERMS_MAX = 1 << 14 };
+enum { NODES_MAX = 8, CLIENTS = 12, EVENTS_MAX = 16384, JOBS_MAX = 8, COMMITS_MAX = 1 << 15, TOPICS_MAX = 4096, TERMS_MAX = 1 << 14, SNAPSHOT_AFTER_BYTES = 192 << 10 };
 
-#define CHECK(fact) ((fact) ? (void)0 : sim_failed(#fact, __FILE__, __LINE__))
-OT_NORETURN void sim_failed(const char *fact, const char *file, int line);
 
 struct job { uint64_t token; bool sync; struct coord_record record; bool whole; };
 struct node {
@@ -24,7 +24,7 @@ struct node {
     struct broker_journal journal;
     struct coord *coord;
     double rate; uint64_t clock_base_us, clock_start_us;       /* its clock: base + (now - start) * rate */
-    uint64_t paused_until_us;
+    uint64_t paused_until_us, slow_until_us /* its network */, disk_slow_until_us, disk_fails_until_us;
     struct job jobs[JOBS_MAX]; uint32_t job_first, job_count; bool job_busy;
     struct coord_format format; char cluster_id[64];
     struct { uint64_t token; struct coord_snapshot result; char name[40]; struct broker_journal_mark mark; bool written; } snapshot;
@@ -32,6 +32,12 @@ struct node {
     int32_t durable_term, durable_vote; struct coord_stamp durable_accepted; uint64_t last_record_pos; bool last_is_accept;
     int32_t damaged_term;                      /* its journal lost an acceptance; -1 no doubt */
     struct coord_stamp applied; bool leading;
+};
+/* What this seed has of each kind of fault; none of most, so that a few kinds meet each other more often. */
+struct swarm {
+    bool parts, strikes, power, pauses, slow_nets, slow_disks, disk_faults, wipes, damages, storms;
+    bool refounds;                             /* beyond what any majority stands: all founders but one lose everything. Nobody may found a second cluster beside the one that is left */
+    double flips, kills_at_store, rate_spread;
 };
 enum event_kind { EVENT_FREE, EVENT_MESSAGE, EVENT_JOB, EVENT_START, EVENT_SNAPSHOT };
 struct event { enum event_kind kind; uint64_t at_us, order, life; uint32_t node, from; uint64_t token; uint8_t *body; uint32_t bytes; };
@@ -42,6 +48,7 @@ struct client {
 };
 struct commit { int32_t term; uint64_t hash; };
 struct publication { uint64_t hash, base_hash; bool has_base; };
+struct voters { int32_t ids[COORD_VOTERS_MAX]; struct ot_uuid dirs[COORD_VOTERS_MAX]; uint32_t count; };
 struct topic { char name[32]; struct ot_uuid id; };
 
 struct world {
@@ -52,6 +59,7 @@ struct world {
     struct event *events; uint32_t event_count;        /* heap by (at, order) */
     bool cut[NODES_MAX][NODES_MAX];            /* from, to */
     double drop, twice, slow;
+    struct swarm swarm; bool refounded;
     bool changes_voters;                       /* by the seed: voters come and go, or memories get lost; both at once may be more than any majority stands */
     uint64_t client_gap_us; double slow_max;   /* busy or idle, quick or slow networks: by the seed */
     bool calm;                                 /* faults are over */
@@ -62,10 +70,11 @@ struct world {
     int32_t leader_of[TERMS_MAX];
     struct commit *commits; int64_t commit_max;
     struct ot_map publications, votes;
+    struct voters voters;                      /* by the last committed value */
     struct topic *topics; uint32_t topic_count;
     int64_t acked_version, producer_id_end;
     char founded_as[64];
-    uint64_t acked, unknown, refused, elections, crashes, wipes, damages, wholes, snapshots, voters_changes, reads, publications_count;
+    uint64_t acked, unknown, refused, elections, flips, disk_failures, crashes, wipes, damages, wholes, snapshots, voters_changes, reads, publications_count;
     uint64_t acked_at_calm;
     uint32_t verbose, idle_ticks;
 };
@@ -77,6 +86,8 @@ bool sim_event_next(struct world *w, uint64_t before_us, struct event *out);
 void sim_send(struct world *w, uint32_t from, uint32_t to, struct ot_blob body);
 void sim_faults(struct world *w);              /* something goes wrong, or is mended */
 bool sim_in_doubt(const struct world *w);       /* a memory is gone, or may be */
+void sim_swarm(struct world *w);
+extern bool sim_refounds;                      /* by flag */
 void sim_calm(struct world *w);                /* all is mended, everybody comes back */
 /* node.c */
 void node_start(struct world *w, struct node *node);
@@ -96,6 +107,7 @@ void check_send(struct world *w, struct node *node, const struct coord_out *out)
 void check_store(struct world *w, struct node *node, const struct coord_record *record);
 void check_apply(struct world *w, struct node *node, const struct coord_out *out);
 void check_leading(struct world *w, struct node *node);
+void check_bounds(struct world *w, const struct node *node);
 void check_end(struct world *w);
 
 #endif

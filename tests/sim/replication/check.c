@@ -2,6 +2,7 @@
 #include "world.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* 14. A record of an epoch is what its leader wrote there, in every log. */
 void check_append(struct world *w, const struct broker *broker, uint32_t partition, int64_t offset)
@@ -11,7 +12,8 @@ void check_append(struct world *w, const struct broker *broker, uint32_t partiti
     for (uint32_t i = 0; i < w->broker_count; i++) {
         const struct held *other = &w->brokers[i].held[partition];
         if (&w->brokers[i] != broker && other->end > offset && other->log[offset].epoch == record->epoch) {
-            CHECK(other->log[offset].id == record->id);
+            HOLDS(14, other->log[offset].id == record->id);
+            HOLDS(14, offset == 0 || (other->log[offset - 1].id == record[-1].id && other->log[offset - 1].epoch == record[-1].epoch));     /* and so all before it */
         }
     }
 }
@@ -40,9 +42,21 @@ static void check_members(struct world *w, uint32_t partition, const struct coor
                     (long long)member->held[partition].end, (long long)w->committed_end[partition], (unsigned long long)row->isr, (unsigned long long)row->elr,
                     row->leader, row->leader_epoch);
             }
-            CHECK(holds(w, &member->held[partition], partition));
+            HOLDS(15, holds(w, &member->held[partition], partition));
         }
     }
+}
+
+/* 19: whatever a follower shows to consumers was committed. */
+void check_follower(struct world *w, const struct broker *broker, uint32_t partition)
+{
+    const struct held *held = &broker->held[partition];
+    int64_t shown = held->replica.high_watermark;
+    if (!broker->up || shown == 0 || w->swarm.beyond) {        /* what was shown may be lost there */
+        return;
+    }
+    HOLDS(19, shown <= w->committed_end[partition]);
+    HOLDS(19, held->log[shown - 1].id == w->committed[partition][shown - 1].id);
 }
 
 /* 16 and 19: what a leader calls committed stays what it is, and its watermark never goes back. */
@@ -50,11 +64,13 @@ void check_watermark(struct world *w, const struct broker *broker, uint32_t part
 {
     struct held *held = (struct held *)(uintptr_t)&broker->held[partition];
     const struct replica *replica = &held->replica;
-    CHECK(replica->high_watermark <= replica->log_end && replica->log_end == held->end);
+    HOLDS(19, replica->high_watermark <= replica->log_end);
+    CHECK(replica->log_end == held->end);
     if (replica->role != REPLICA_LEADER) {
+        check_follower(w, broker, partition);
         return;
     }
-    CHECK(held->seen_epoch != replica->row.leader_epoch || held->seen_watermark <= replica->high_watermark);
+    HOLDS(19, held->seen_epoch != replica->row.leader_epoch || held->seen_watermark <= replica->high_watermark);
     bool moved = held->seen_epoch != replica->row.leader_epoch || held->seen_watermark != replica->high_watermark;
     held->seen_epoch = replica->row.leader_epoch;
     held->seen_watermark = replica->high_watermark;
@@ -64,7 +80,7 @@ void check_watermark(struct world *w, const struct broker *broker, uint32_t part
     bool more = false;
     for (int64_t at = OT_MAX(replica->high_watermark - 300, (int64_t)0); at < replica->high_watermark; at++) {
         if (at < w->committed_end[partition]) {
-            CHECK(w->committed[partition][at].id == held->log[at].id);
+            HOLDS(16, w->committed[partition][at].id == held->log[at].id);
         } else {
             w->committed[partition][at] = held->log[at];
             w->committed_end[partition] = at + 1;
@@ -77,13 +93,70 @@ void check_watermark(struct world *w, const struct broker *broker, uint32_t part
     }
 }
 
-/* 11, 12 and 15, at each state that the coordinator commits. */
+static bool same_row(const struct coord_partition *a, const struct coord_partition *b)
+{
+    return a->replica_count == b->replica_count && memcmp(a->replicas, b->replicas, (size_t)a->replica_count * sizeof a->replicas[0]) == 0 && a->isr == b->isr && a->elr == b->elr
+        && a->leader == b->leader && a->leader_epoch == b->leader_epoch && a->min_isr == b->min_isr && a->durable_since == b->durable_since && a->adding == b->adding
+        && a->removing == b->removing;
+}
+
+/* 17: a leader comes from isr, or from elr if nobody is left in isr; or its record says that something was lost; or it joined the isr in the change that ended a move of replicas. */
+static bool elected_cleanly(const struct coord_partition *old, const struct coord_partition *row)
+{
+    if (row->leader == -1 || row->leader == old->leader || row->loss_version != old->loss_version || (old->isr & coord_replica_bit(old, row->leader)) != 0) {
+        return true;
+    }
+    bool eligible = (old->elr & coord_replica_bit(old, row->leader)) != 0 && row->isr == coord_replica_bit(row, row->leader);
+    return eligible || (old->adding | old->removing) != 0;
+}
+
+/* An election said that records may be lost: those that its winner does not have are given up, and each of them is covered by what the row says. */
+static void give_up(struct world *w, uint32_t partition, const struct coord_partition *row)
+{
+    const struct held *winner = &w->brokers[row->leader - 1].held[partition];
+    int64_t kept = 0;
+    while (kept < OT_MIN(winner->end, w->committed_end[partition]) && winner->log[kept].id == w->committed[partition][kept].id) {
+        kept++;
+    }
+    for (int64_t at = kept; at < w->committed_end[partition]; at++) {
+        HOLDS(18, w->committed[partition][at].epoch <= row->loss_epoch);       /* the event says so */
+        w->lost++;
+    }
+    if (kept < w->committed_end[partition]) {
+        HOLDS(15, w->swarm.beyond);            /* what the durability class promised is not lost */
+        w->producers[partition].open = false;  /* it was told, and has to begin anew */
+        w->producers[partition].id = PRODUCED | ++w->ids;
+    }
+    w->committed_end[partition] = kept;
+}
+
+/* 11, 12 and 17, of one row. */
+static void check_row(struct world *w, uint32_t partition, const struct coord_partition *row)
+{
+    const struct coord_partition *old = &w->rows[partition];
+    uint64_t all = coord_all_replicas(row);
+    HOLDS(11, row->leader == -1 || (row->isr & coord_replica_bit(row, row->leader)) != 0);
+    HOLDS(11, ((row->isr | row->elr) & ~all) == 0 && (row->isr & row->elr) == 0);
+    HOLDS(11, row->elr == 0 || __builtin_popcountll(row->isr) < row->min_isr);
+    if (old->replica_count > 0) {
+        HOLDS(12, same_row(old, row) || row->partition_epoch > old->partition_epoch);
+        HOLDS(12, row->partition_epoch >= old->partition_epoch && row->leader_epoch >= old->leader_epoch);
+        HOLDS(12, row->leader == old->leader || row->leader_epoch > old->leader_epoch);
+        HOLDS(17, elected_cleanly(old, row));
+        if (row->loss_version != old->loss_version && row->leader != -1) {
+            give_up(w, partition, row);
+        }
+    }
+    w->rows[partition] = *row;
+}
+
+/* 11, 12, 15 and 17, at each state that the coordinator commits. */
 void check_rows(struct world *w)
 {
     struct coord_partition row;
     if (w->verbose) {
         for (uint32_t i = 0; i < PARTITIONS && w->topic_made; i++) {
-            if (coord_partition_get(coord_view(w->coord), &w->topic, (int32_t)i, &row) == OT_OK && row.partition_epoch != w->row_epoch[i]) {
+            if (coord_partition_get(coord_view(w->coord), &w->topic, (int32_t)i, &row) == OT_OK && row.partition_epoch != w->rows[i].partition_epoch) {
                 printf("%.3f partition %u: leader %d epoch %d/%d isr %llx elr %llx replicas %d %d %d (%d) min %d durable %lld/%d adding %llx last %llx committed %lld\n",
                     (double)w->now_us / 1e6, i, row.leader, row.leader_epoch, row.partition_epoch, (unsigned long long)row.isr, (unsigned long long)row.elr, row.replicas[0],
                     row.replicas[1], row.replicas[2], row.replica_count, row.min_isr, (long long)row.durable_since, (int)row.durable_class,
@@ -95,11 +168,23 @@ void check_rows(struct world *w)
         if (coord_partition_get(coord_view(w->coord), &w->topic, (int32_t)i, &row) != OT_OK) {
             continue;
         }
-        CHECK(row.partition_epoch >= w->row_epoch[i] && row.leader_epoch >= w->row_leader_epoch[i]);
-        w->row_epoch[i] = row.partition_epoch;
-        w->row_leader_epoch[i] = row.leader_epoch;
+        check_row(w, i, &row);
         check_members(w, i, &row);
     }
+}
+
+/* 18: what the producer gave is there in its order and once, and ends with what it was told of. */
+static void check_producer(struct world *w, uint32_t partition, const struct held *leader)
+{
+    const struct producer *producer = &w->producers[partition];
+    uint64_t last = 0;
+    for (int64_t at = 0; at < leader->end; at++) {
+        if ((leader->log[at].id & PRODUCED) != 0) {
+            HOLDS(18, leader->log[at].id > last);
+            last = leader->log[at].id;
+        }
+    }
+    HOLDS(18, w->swarm.beyond || last >= producer->acked);
 }
 
 /* 18 and 23: all that was ever committed is there, everybody is in sync again, and something new was committed. */
@@ -112,13 +197,15 @@ void check_end(struct world *w)
             fprintf(stderr, "partition %u: leader %d epoch %d isr %llx of %llx elr %llx adding %llx removing %llx\n", i, row.leader, row.leader_epoch, (unsigned long long)row.isr,
                 (unsigned long long)coord_all_replicas(&row), (unsigned long long)row.elr, (unsigned long long)row.adding, (unsigned long long)row.removing);
         }
-        CHECK(row.leader != -1);
-        CHECK(row.isr == coord_all_replicas(&row));
+        HOLDS(23, row.leader != -1);
+        HOLDS(23, row.isr == coord_all_replicas(&row));
         const struct held *leader = &w->brokers[row.leader - 1].held[i];
-        CHECK(leader->end >= w->committed_end[i] && w->committed_end[i] > 0);
+        HOLDS(18, leader->end >= w->committed_end[i]);
+        HOLDS(23, w->committed_end[i] > 0 || w->swarm.beyond);
         for (int64_t at = 0; at < w->committed_end[i]; at++) {
-            CHECK(leader->log[at].id == w->committed[i][at].id);
+            HOLDS(18, leader->log[at].id == w->committed[i][at].id);
         }
-        CHECK(leader->replica.high_watermark == leader->end);
+        check_producer(w, i, leader);
+        HOLDS(23, leader->replica.high_watermark == leader->end);
     }
 }

@@ -1,23 +1,17 @@
 /* ottla_sim_replication: replica machines and the coordinator's rows against crashes, delays and lost page caches.
  *
- *   ottla_sim_replication [--seed N] [--seeds N [--from N]] [--bug NAME] [--stop-after N] [-v]
- * Last line: N passed, N failed. */
-#include "../cluster/bugs.h"
+ * Options: common/campaign.h, and
+ *   --engine   the engine's own logs in every seed (else in one of six)
+ *   --beyond   more machines lose their memory at once than the durability class covers: what is lost has to be told (else in one of twelve)
+ *   --strict   leases: acks=1 is refused where another one may lead (else in one of ten) */
 #include "world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 struct world *sim_world;
-
-OT_NORETURN void sim_failed(const char *fact, const char *file, int line)
-{
-    fprintf(stderr, "FAILED seed %llu at %.3f s, %s:%d: %s\n", (unsigned long long)sim_world->seed, (double)sim_world->now_us / 1e6, file, line, fact);
-    _exit(1);
-}
+static struct swarm wanted;                    /* by flags, in every seed */
 
 /* ---- events */
 
@@ -100,7 +94,7 @@ static void make_coordinator(struct world *w)
     char text[200];
     struct coord_disk_image image;
     struct coord_config config = { .node_id = 1, .dir_id = { { 1 } }, .cluster_id = ot_str_of("replication"), .voter_host = ot_str_of("h"), .min_isr_default = w->min_isr,
-        .partitions_max = 100, .brokers_max = 16, .delta_bytes_max = 256 << 10, .session_us = 3000000, .snapshot_after_bytes = UINT64_C(1) << 40 };
+        .partitions_max = 100, .brokers_max = 16, .delta_bytes_max = 256 << 10, .session_us = SESSION_US, .snapshot_after_bytes = UINT64_C(1) << 40 };
     w->pages = coord_pages_new(512 << 20);
     coord_image_init(&image, w->pages);
     CHECK(coord_new(&config, &image, w->seed, &w->coord, text, sizeof text) == OT_OK);
@@ -109,6 +103,22 @@ static void make_coordinator(struct world *w)
 }
 
 /* ---- faults and operators */
+
+static void configure(struct world *w)
+{
+    if (w->swarm.class_flips && ot_rng_chance(&w->rng, 0.5)) {
+        w->class_ = (enum replica_class)ot_rng_below(&w->rng, 4);      /* each broker hears of it by and by */
+        return;
+    }
+    if (!w->swarm.min_flips) {
+        return;
+    }
+    static const char *const texts[] = { "1", "2", "3" };
+    struct ask *ask = ask_new(w, NULL, COORD_ASK_CONFIGS);
+    ask->change = (struct coord_config_change){ ot_str_of("min.insync.replicas"), ot_str_of(texts[w->min_isr - 1 + (int32_t)ot_rng_below(&w->rng, (uint64_t)(4 - w->min_isr))]) };
+    ask->request.u.configs = (struct coord_configs_ask){ .scope = { .kind = COORD_SCOPE_TOPIC, .topic_id = w->topic }, .changes = &ask->change, .change_count = 1 };
+    ask_send(w, ask);
+}
 
 static void operate(struct world *w)
 {
@@ -128,28 +138,56 @@ static void operate(struct world *w)
     ask_send(w, ask);
 }
 
+bool sim_may_lose(const struct world *w) { return w->swarm.beyond || w->losses < w->losses_max; }
+
+static void crash(struct world *w, struct broker *broker)
+{
+    bool machine = ot_rng_chance(&w->rng, 0.5) && sim_may_lose(w) && broker->up;
+    if (!broker->up) {
+        return;
+    }
+    w->losses += machine;
+    broker_crash(w, broker, machine);
+    if (w->swarm.wipes && machine && (w->swarm.beyond || w->losses < (uint32_t)w->min_isr) && ot_rng_chance(&w->rng, 0.3)) {   /* no class outlives the disk */
+        broker_wipe(w, broker);
+    }
+}
+
 static void fault(struct world *w)
 {
     uint64_t kind = ot_rng_below(&w->rng, 100);
+    const struct swarm *swarm = &w->swarm;
     struct broker *broker = &w->brokers[ot_rng_below(&w->rng, w->broker_count)];
-    w->next_fault_us = w->now_us + ot_rng_below(&w->rng, ot_rng_chance(&w->rng, 0.3) ? 6000000 : 1000000);
+    w->next_fault_us = w->now_us + ot_rng_below(&w->rng, ot_rng_chance(&w->rng, 0.3) && !swarm->storms ? 6000000 : 1000000);
     if (kind < 25) {
         memset(w->cut, 0, sizeof w->cut);
         for (uint32_t i = 0; i < 4; i++) {
             w->cut[ot_rng_below(&w->rng, BROKERS_MAX + 1)][ot_rng_below(&w->rng, BROKERS_MAX + 1)] = true;
+        }
+        if (ot_rng_chance(&w->rng, 0.3)) {     /* one is alone, but for its clients */
+            for (uint32_t i = 0; i <= BROKERS_MAX; i++) {
+                w->cut[broker->id - 1][i] = w->cut[i][broker->id - 1] = true;
+            }
         }
         w->drop = ot_rng_chance(&w->rng, 0.3) ? 0.2 : 0;
         w->slow = ot_rng_chance(&w->rng, 0.5) ? 0.2 : 0;
     } else if (kind < 40) {
         memset(w->cut, 0, sizeof w->cut);
         w->drop = w->slow = 0;
-    } else if (kind < 65) {
-        bool machine = ot_rng_chance(&w->rng, 0.5) && w->losses < w->losses_max && broker->up;
-        w->losses += machine;
-        broker_crash(w, broker, machine);
-    } else if (kind < 75) {
+    } else if (kind < 60) {
+        crash(w, broker);
+    } else if (kind < 63 && swarm->beyond) {   /* the power of all of them */
+        for (uint32_t i = 0; i < w->broker_count; i++) {
+            broker_crash(w, &w->brokers[i], true);
+        }
+        w->power_cuts++;
+    } else if (kind < 70 && swarm->pauses) {
+        broker->paused_until_us = w->now_us + ot_rng_below(&w->rng, 8000000);
+    } else if (kind < 76 && swarm->stops) {
         broker->stopping = broker->up && broker->registered;
-    } else if (w->topic_made) {
+    } else if (kind < 82 && w->topic_made) {
+        configure(w);
+    } else if (w->topic_made && swarm->moves) {
         operate(w);
     }
 }
@@ -157,8 +195,27 @@ static void fault(struct world *w)
 static void calm(struct world *w)
 {
     memset(w->cut, 0, sizeof w->cut);
-    w->drop = w->slow = 0;
+    w->drop = w->slow = w->swarm.twice = 0;
+    for (uint32_t i = 0; i < w->broker_count; i++) {
+        w->brokers[i].paused_until_us = 0;
+        logs_calm(&w->brokers[i]);
+    }
+    w->swarm.cuts_power = false;
     w->calm = true;
+}
+
+static bool some(struct world *w, double chance) { return ot_rng_chance(&w->rng, chance); }
+
+static void draw_swarm(struct world *w)
+{
+    struct swarm *swarm = &w->swarm;
+    *swarm = (struct swarm){ .engine = some(w, 0.17) || wanted.engine, .strict = some(w, 0.1) || wanted.strict, .beyond = some(w, 0.08) || wanted.beyond, .pauses = some(w, 0.4),
+        .storms = some(w, 0.15), .wipes = some(w, 0.3), .min_flips = some(w, 0.3), .class_flips = some(w, 0.2), .moves = some(w, 0.7), .stops = some(w, 0.7),
+        .cuts_power = some(w, 0.5), .twice = some(w, 0.4) ? 0.05 : 0, .rate_spread = some(w, 0.5) ? 0.08 : 0 };
+    if (swarm->strict) {                       /* it speaks of who is elected because another one is taken for gone; what operators move is moved at once */
+        swarm->moves = swarm->stops = swarm->beyond = false;
+        swarm->rate_spread = 0.08;
+    }
 }
 
 static void make_topic(struct world *w)
@@ -195,6 +252,9 @@ static void recover(struct world *w, uint32_t partition)
         if (!asked && (row.last_members >> i & 1) != 0) {
             return;
         }
+        if (asked && !logs_flush(w, broker, partition)) {
+            return;
+        }
         if (asked) {
             held->flushed = held->end;
             replica_flushed(&held->replica, held->end);
@@ -219,7 +279,7 @@ static void run_until(struct world *w, uint64_t end_us)
             if (event.kind == EVENT_ASK) {
                 coord_turn_run(w, (struct coord_in){ .kind = COORD_REQUEST, .request = &event.ask->request });
             } else {
-                broker_event(w, &event);
+                sim_broker_event(w, &event);
             }
         }
         w->now_us = next;
@@ -228,6 +288,9 @@ static void run_until(struct world *w, uint64_t end_us)
         }
         for (uint32_t i = 0; i < w->broker_count; i++) {
             broker_look(w, &w->brokers[i]);
+        }
+        for (uint32_t p = 0; p < PARTITIONS && w->topic_made && w->now_us + 5000000 < end_us; p++) {
+            produce_acked(w, p);
         }
         if (w->now_us >= w->next_produce_us && w->now_us + 5000000 < end_us) {
             produce(w);
@@ -250,10 +313,11 @@ static void run_until(struct world *w, uint64_t end_us)
 
 static void make_brokers(struct world *w)
 {
-    w->broker_count = 3 + (uint32_t)ot_rng_below(&w->rng, 3);
+    w->broker_count = 3 + (uint32_t)ot_rng_below(&w->rng, BROKERS_MAX - 2);
     for (uint32_t i = 0; i < w->broker_count; i++) {
         struct broker *broker = &w->brokers[i];
         broker->id = (int32_t)i + 1;
+        broker->rate = 1 - w->swarm.rate_spread + 2 * w->swarm.rate_spread * (double)ot_rng_below(&w->rng, 1000) / 1000;
         for (uint32_t p = 0; p < PARTITIONS; p++) {
             broker->held[p].log = calloc(LOG_MAX, sizeof(struct record));
         }
@@ -273,6 +337,7 @@ static void free_world(struct world *w)
     CHECK(coord_pages_used_bytes(w->pages) == 0);
     coord_pages_free(w->pages);
     for (uint32_t i = 0; i < w->broker_count; i++) {
+        logs_free(&w->brokers[i]);
         for (uint32_t p = 0; p < PARTITIONS; p++) {
             free(w->brokers[i].held[p].log);
         }
@@ -291,6 +356,7 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
     sim_world = w;
     w->seed = seed;
     w->verbose = verbose;
+    sim_now(seed, &w->now_us);
     ot_rng_seed(&w->rng, seed);
     w->events = calloc(EVENTS_MAX, sizeof *w->events);
     for (uint32_t p = 0; p < PARTITIONS; p++) {
@@ -299,7 +365,8 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
     }
     w->min_isr = 1 + (int32_t)ot_rng_below(&w->rng, 3);
     w->class_ = (enum replica_class)ot_rng_below(&w->rng, 4);
-    w->losses_max = w->class_ == REPLICA_FSYNC_ALL ? 1000 : (uint32_t)w->min_isr - 1;
+    draw_swarm(w);
+    w->losses_max = w->class_ == REPLICA_FSYNC_ALL && !w->swarm.class_flips ? 1000 : (uint32_t)w->min_isr - 1;
     make_coordinator(w);
     make_brokers(w);
     w->next_fault_us = 4000000;
@@ -308,52 +375,37 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
     run_until(w, w->now_us + 40000000);
     check_end(w);
     uint64_t trace = w->trace ^ w->ids;
+    for (uint32_t i = 0; i < w->broker_count; i++) {
+        trace = trace * UINT64_C(0x100000001b3) ^ logs_hash(&w->brokers[i]);
+    }
     if (verbose) {
-        printf("seed %llu: %u brokers, min isr %d, class %d, %llu appended, %lld+%lld committed, %llu crashes (%llu of machines), %llu elections, %llu cut off, %llu proposals, "
-            "trace %016llx\n", (unsigned long long)seed, w->broker_count, w->min_isr, (int)w->class_, (unsigned long long)w->appended, (long long)w->committed_end[0],
+        printf("seed %llu: %u brokers, min isr %d, class %d%s%s%s, %llu appended, %llu acked, %llu under a lease, %llu lost, %llu wiped, %llu power cuts, %llu reads, %lld+%lld committed, %llu crashes (%llu of machines), %llu elections, %llu cut off, %llu proposals, "
+            "trace %016llx\n", (unsigned long long)seed, w->broker_count, w->min_isr, (int)w->class_, w->swarm.engine ? ", engine" : "", w->swarm.beyond ? ", beyond" : "",
+            w->swarm.strict ? ", strict" : "", (unsigned long long)w->appended, (unsigned long long)w->acked, (unsigned long long)w->acked_once, (unsigned long long)w->lost,
+            (unsigned long long)w->wiped, (unsigned long long)w->power_cuts, (unsigned long long)w->read, (long long)w->committed_end[0],
             (long long)w->committed_end[1], (unsigned long long)w->crashes, (unsigned long long)w->machine_crashes, (unsigned long long)w->elections,
             (unsigned long long)w->truncated, (unsigned long long)w->proposals, (unsigned long long)trace);
     }
+    sim_now(seed, NULL);
     free_world(w);
     return trace;
 }
 
+static bool flag(const char *word)
+{
+    if (strcmp(word, "--engine") == 0) {
+        wanted.engine = true;
+    } else if (strcmp(word, "--beyond") == 0) {
+        wanted.beyond = true;
+    } else if (strcmp(word, "--strict") == 0) {
+        wanted.strict = true;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
-    uint64_t seed = 1, seeds = 100, passed = 0, failed = 0, stop_after = 20;
-    bool verbose = false;
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    for (int i = 1; i < argc; i++) {
-        bool more = i + 1 < argc;
-        if (strcmp(argv[i], "--seed") == 0 && more) seed = strtoull(argv[++i], NULL, 10), seeds = 1;
-        else if (strcmp(argv[i], "--seeds") == 0 && more) seeds = strtoull(argv[++i], NULL, 10);
-        else if (strcmp(argv[i], "--from") == 0 && more) seed = strtoull(argv[++i], NULL, 10);
-        else if (strcmp(argv[i], "--stop-after") == 0 && more) stop_after = strtoull(argv[++i], NULL, 10);
-        else if (strcmp(argv[i], "--bug") == 0 && more && coord_bug_choose(argv[i + 1])) i++;
-        else if (strcmp(argv[i], "-v") == 0) verbose = true;
-        else {
-            fprintf(stderr, "usage: ottla_sim_replication [--seed N] [--seeds N [--from N]] [--bug NAME] [--stop-after N] [-v]\nbugs:");
-            coord_bugs_print(stderr);
-            return 2;
-        }
-    }
-    for (uint64_t i = 0; i < seeds && failed < stop_after; i++) {          /* each in a process of its own: one that fails does not end the others */
-        fflush(stdout);
-        pid_t pid = fork();
-        if (pid == 0) {
-            uint64_t trace = run_seed(seed + i, verbose);
-            bool again = seeds == 1 || i % 20 == 0;
-            if (again && run_seed(seed + i, false) != trace) {
-                fprintf(stderr, "seed %llu: two runs differ\n", (unsigned long long)(seed + i));
-                _exit(1);
-            }
-            fflush(stdout);
-            _exit(0);
-        }
-        int status = 0;
-        waitpid(pid, &status, 0);
-        *(status == 0 ? &passed : &failed) += 1;
-    }
-    printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
-    return failed == 0 ? 0 : 1;
+    return sim_campaign(&(struct sim_program){ "ottla_sim_replication", " [--engine] [--beyond] [--strict]", run_seed, flag }, argc, argv);
 }

@@ -1,5 +1,6 @@
-/* Partitions replicated by real replica machines, under a real coordinator's rows: brokers that crash with and without their page cache, states applied late, fetches and
- * AlterPartitions that come late, twice or never. Logs are arrays of (epoch, id). One seed, one trace. */
+/* Partitions replicated by real replica machines, under a real coordinator's rows: brokers that crash with and without their page cache, pause, come back with an empty disk, states
+ * applied late, fetches and AlterPartitions that come late, twice or never, clocks that run at different rates. Logs are arrays of (epoch, id), in a share of the seeds beside the engine's
+ * own logs on a simulated disk that is cut off from power at any call (logs.c). Which faults there are, and how much of them, is drawn for each seed. One seed, one trace. */
 #ifndef OT_SIM_REPLICATION_WORLD_H
 #define OT_SIM_REPLICATION_WORLD_H
 
@@ -7,10 +8,10 @@
 #include "coordinator/bug.h"
 #include "coordinator/coord.h"
 #include "coordinator/replica.h"
+#include "../common/campaign.h"
 
-enum { BROKERS_MAX = 5, PARTITIONS = 2, LOG_MAX = 20000, EVENTS_MAX = 32768, BATCH_MAX = 4 };
-#define CHECK(fact) ((fact) ? (void)0 : sim_failed(#fact, __FILE__, __LINE__))
-OT_NORETURN void sim_failed(const char *fact, const char *file, int line);
+enum { BROKERS_MAX = 7, PARTITIONS = 2, LOG_MAX = 20000, EVENTS_MAX = 32768, BATCH_MAX = 4, SESSION_US = 3000000 };
+#define PRODUCED (UINT64_C(1) << 62)           /* of ids that the acks=all producer of the partition gave */
 
 struct record { int32_t epoch; uint64_t id; };
 struct held {                                  /* a replica: log and machine */
@@ -19,10 +20,18 @@ struct held {                                  /* a replica: log and machine */
     int64_t fetch_number; uint64_t fetch_due_us;       /* the one under way */
     uint64_t propose_due_us;
     int64_t seen_watermark; int32_t seen_epoch;        /* 19: it never goes back in an epoch */
+    struct eng_log *engine;                    /* NULL: the array is all there is */
+    int64_t cutting_to;                        /* a truncation that is under way; -1 */
 };
+struct files;                                  /* the engine's store of one broker */
 struct broker {
     int32_t id;
     bool up, registered, stopping;
+    uint64_t paused_until_us; double rate;     /* its clock: now * rate */
+    uint32_t dir_number;                       /* another one: it came back with an empty disk */
+    int64_t lease_end_us;                      /* by its clock */
+    struct files *files;
+    bool clean;                                /* it stops because it may */
     bool lost;                                 /* its machine lost something, and it has not told yet */
     uint64_t life, incarnation;
     enum coord_boot boot;
@@ -33,10 +42,16 @@ struct broker {
     struct held held[PARTITIONS];
 };
 enum event_kind { EVENT_START, EVENT_APPLY, EVENT_FETCH, EVENT_ANSWER, EVENT_ASK, EVENT_FLUSHED, EVENT_HEARTBEAT };
+/* An idempotent producer with acks=all, one record in flight. */
+struct producer { uint64_t id; bool open, placed; uint32_t broker; uint64_t life; int32_t epoch; int64_t offset; uint64_t give_up_us; uint64_t acked; };
+struct swarm {
+    bool engine, strict, beyond, pauses, storms, wipes, min_flips, class_flips, moves, stops, cuts_power;
+    double twice, rate_spread;
+};
 struct ask {                                   /* to the coordinator: lives until answered */
-    struct coord_request request; uint32_t broker, partition; uint64_t life; int64_t number; bool settled;
+    struct coord_request request; uint32_t broker, partition; uint64_t life; int64_t number; bool settled; int64_t sent_us;
     struct coord_alter alter; struct coord_member members[COORD_REPLICAS_MAX]; int32_t target[BROKERS_MAX]; struct ot_uuid dir;
-    struct coord_endpoint endpoint;
+    struct coord_endpoint endpoint; struct coord_config_change change;
 };
 struct event {
     enum event_kind kind; uint64_t at_us, order, life; uint32_t broker, from, partition;
@@ -56,29 +71,52 @@ struct world {
     bool cut[BROKERS_MAX + 1][BROKERS_MAX + 1];        /* the last one is the coordinator */
     double drop, slow;
     bool calm, verbose;
+    struct swarm swarm;
+    struct producer producers[PARTITIONS];
     uint32_t losses, losses_max;
     enum replica_class class_; int32_t min_isr;
     uint64_t next_fault_us, next_produce_us;
     struct record *committed[PARTITIONS]; int64_t committed_end[PARTITIONS];
     int32_t *appends_of[PARTITIONS];           /* by epoch: who appended in it, plus one */
-    int32_t row_epoch[PARTITIONS], row_leader_epoch[PARTITIONS];
-    uint64_t appended, crashes, machine_crashes, elections, truncated, proposals, asks_out, at_calm;
+    int32_t last_append_epoch[PARTITIONS];
+    struct coord_partition rows[PARTITIONS]; bool rows_seen;
+    uint64_t appended, crashes, machine_crashes, elections, truncated, proposals, asks_out, at_calm, acked, acked_once /* acks=1, under a lease */, lost, wiped, power_cuts, read;
 };
 extern struct world *sim_world;
 
 void sim_event(struct world *w, const struct event *event);
 bool sim_cut(struct world *w, uint32_t from, uint32_t to);     /* lost */
 uint64_t sim_delay(struct world *w);
+bool sim_may_lose(const struct world *w);      /* one more machine may forget what it has not flushed */
+int64_t sim_clock_us(const struct world *w, const struct broker *broker);
 /* brokers.c */
 void broker_start(struct world *w, struct broker *broker);
 void broker_crash(struct world *w, struct broker *broker, bool machine);
-void broker_event(struct world *w, struct event *event);
+void sim_broker_event(struct world *w, struct event *event);
 void broker_look(struct world *w, struct broker *broker);      /* whatever is due */
+void broker_wipe(struct world *w, struct broker *broker);      /* it is down */
 bool produce(struct world *w);
+void produce_acked(struct world *w, uint32_t partition);       /* the producer with acks=all goes on */
 struct ask *ask_new(struct world *w, struct broker *broker, enum coord_ask kind);
 void ask_send(struct world *w, struct ask *ask);
 void ask_answered(struct world *w, struct coord_request *request);
+/* logs.c: what the array says is done to the engine's log, if there is one. False: the power went off, and the broker is down. */
+bool logs_open(struct world *w, struct broker *broker);        /* and the arrays are what came up */
+bool logs_append(struct world *w, struct broker *broker, uint32_t partition, struct record record);
+bool logs_cut(struct world *w, struct broker *broker, uint32_t partition, int64_t to);
+bool logs_flush(struct world *w, struct broker *broker, uint32_t partition);
+bool logs_drop(struct world *w, struct broker *broker, uint32_t partition);    /* no replica any more: the files go */
+void logs_crash(struct world *w, struct broker *broker, bool machine);
+void logs_wipe(struct world *w, struct broker *broker);
+void logs_checkpoint(struct world *w, struct broker *broker);
+void logs_calm(struct broker *broker);         /* the power stays on */
+void logs_free(struct broker *broker);
+uint64_t logs_hash(const struct broker *broker);
+struct replica_epoch_end logs_epoch_end(const struct held *held, int32_t epoch);
+int32_t logs_last_epoch(const struct held *held);
+void logs_check_read(struct world *w, const struct broker *broker, uint32_t partition, int64_t from, int64_t to);      /* the engine reads what the array has */
 /* check.c */
+void check_follower(struct world *w, const struct broker *broker, uint32_t partition);
 void check_watermark(struct world *w, const struct broker *broker, uint32_t partition);
 void check_append(struct world *w, const struct broker *broker, uint32_t partition, int64_t offset);
 void check_rows(struct world *w);

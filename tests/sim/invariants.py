@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Does docs/simulation.md tell of every row of invariants.txt, in words? --write puts the table there, keeping the words. Every one of the 25 invariants has a row."""
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parents[1] / "docs" / "simulation.md"
+HEAD = ["| # | invariant | checked in | bug that breaks it | found within |", "|---|---|---|---|---|"]
+FILES = {"cluster": "cluster/check.c", "replication": "replication/check.c", "engine": "verify.c", "groups": "groups/main.c", "txns": "txns.c"}
+PLACES = {13: "replication/brokers.c", 20: "replication/brokers.c", 25: "common/campaign.c"}
+WORDS = {
+    1: "at most one coordinator in a term", 2: "(term, version) names at most one value", 3: "committed values form one chain",
+    4: "a coordinator has all that was committed before its term", 5: "a value made from a delta is the value that was meant (hash, and the sum over all rows)",
+    6: "what a node has applied never goes back", 7: "no message before what it rests on is on the disk", 8: "one vote in a term, across crashes",
+    9: "one voter changes at a time", 10: "no second cluster beside a founded voter",
+    11: "leader in isr, isr and elr apart and among the replicas, elr only when isr is too small", 12: "leader and partition epochs grow",
+    13: "one broker appends in a leader epoch", 14: "equal (offset, epoch): equal logs up to there", 15: "whoever is in isr or elr holds all that was committed; what is lost, the row says",
+    16: "a committed offset never changes", 17: "a clean leader comes from isr, or from elr when isr is empty",
+    18: "what acks=all was told is there, in order, once", 19: "nothing above the high watermark is shown; it never goes back in an epoch",
+    20: "under a strict lease no acks=1 record after a successor's first", 21: "committed offsets go back by a client's wish only",
+    22: "read_committed sees whole transactions, or nothing of them", 23: "faults over: somebody leads, all agree, all replicas are in sync, something new is acknowledged",
+    24: "journal, memory and queues are bounded by the value", 25: "the same seed leaves the same trace",
+}
+
+
+def rows():
+    for line in (HERE / "invariants.txt").read_text().splitlines():
+        if re.match(r"\d", line):
+            number, program, bug, first, seeds, *flags = line.split()
+            yield int(number), program, bug, int(first), int(seeds), " ".join(flags)
+
+
+def lines():
+    for number, program, bug, first, seeds, flags in rows():
+        place = PLACES.get(number, FILES[program])
+        within = f"{seeds} seeds" + (f" from {first}" if first > 1 else "") + (f", `{flags}`" if flags else "")
+        yield f"| {number} | {WORDS[number]} | {place} | `{bug}` | {within} |"
+
+
+def main():
+    wanted = [*HEAD, *lines()]
+    missing = set(range(1, 26)) - {row[0] for row in rows()}
+    text = PAGE.read_text()
+    old = re.search(r"\| # \| invariant.*?(?=\n\n)", text, re.S)
+    if "--write" in sys.argv:
+        table = "\n".join(wanted)
+        PAGE.write_text(text.replace(old.group(0) if old else "TABLE", table))
+        return 0
+    same = old is not None and old.group(0).splitlines() == wanted
+    print(f"invariants without a bug: {sorted(missing)}" if missing else "every invariant has a bug")
+    print("docs/simulation.md has the table" if same else "docs/simulation.md differs: tests/sim/invariants.py --write")
+    return 0 if same and not missing else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
