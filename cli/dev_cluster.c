@@ -1,6 +1,7 @@
 #include "cli/dev_cluster.h"
 
 #include "base/net/address.h"
+#include "cli/port.h"
 #include "cli/server_config.h"
 #include "cli/text.h"
 #include <errno.h>
@@ -134,8 +135,11 @@ static int restart(struct dev *dev)
 {
     int code = -1;
     for (uint32_t i = 0; code < 0 && i < dev->count; i++) {
-        if (dev->all[i].pid == 0) code = start(dev, i);
+        if (dev->all[i].pid != 0) continue;
+        code = start(dev, i);
+        if (code < 0) printf("broker %u was started again: pid %d\n", i + 1, (int)dev->all[i].pid);
     }
+    fflush(stdout);
     return code;
 }
 
@@ -188,6 +192,26 @@ static int prepare(struct dev *dev, const struct broker_config *config)
     return -1;
 }
 
+/* Before any of them starts: one that ends at once would leave the others waiting for it. */
+static int check_ports(const struct dev *dev)
+{
+    for (uint32_t i = 0; i < dev->count; i++) {
+        for (uint16_t more = 0; more < 4; more++) {            /* Kafka, peers, gRPC, REST */
+            const uint16_t port = (uint16_t)(dev->all[i].port + more);
+            char why[300] = "", taken[CLI_PORT_TAKEN_BYTES];
+            int fds[OT_NET_SOCKETS_MAX];
+            uint32_t count = 0;
+            uint16_t bound;
+            const enum ot_err err = ot_net_listen(dev->host, port, 1, fds, &count, &bound, why, sizeof(why));
+            for (uint32_t k = 0; err == OT_OK && k < count; k++) close(fds[k]);
+            if (err != OT_OK)
+                return cli_fail(CLI_FAILED, "end what has it, or begin at another port: ottla server --dev 3 --set listeners=PLAINTEXT://127.0.0.1:19092", "broker %u: %s%s", i + 1,
+                    why[0] != 0 ? why : ot_err_text(err), err == OT_ERR_EXISTS ? cli_port_taken(port, taken) : "");
+        }
+    }
+    return -1;
+}
+
 int cli_dev_cluster_run(const struct cli_args *args, const struct broker_config *config, const char *count_text)
 {
     struct dev dev = { .args = args };
@@ -196,6 +220,7 @@ int cli_dev_cluster_run(const struct cli_args *args, const struct broker_config 
     if (!cli_number(count_text, 1, BROKERS_MAX, &count)) return cli_fail(CLI_USAGE, "ottla server --dev 3", "--dev: `%s` is no number from 1 to %d", count_text, BROKERS_MAX);
     dev.count = (uint32_t)count;
     int code = prepare(&dev, config);
+    if (code < 0) code = check_ports(&dev);
     if (code >= 0) return code;
     sigemptyset(&signals);
     const int waited[] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD };

@@ -318,7 +318,7 @@ def test_three_brokers_for_trying_are_one_command(run_directory):
         harness.os.kill(victim, harness.signal.SIGKILL)
         harness.until(lambda: "broker 1 was ended by signal 9" in (directory / "out").read_text() and running(2), 30, "the death seen")
         process.send_signal(harness.signal.SIGHUP)
-        harness.until(lambda: running(3), 30, "it is back")
+        harness.until(lambda: running(3) and "broker 1 was started again: pid" in (directory / "out").read_text(), 30, "it is back")
         process.send_signal(harness.signal.SIGTERM)
         assert process.wait(60) == 0
         assert not running(1) and (directory / "ottla-dev/3.log").exists()
@@ -327,6 +327,17 @@ def test_three_brokers_for_trying_are_one_command(run_directory):
             process.terminate()
             process.wait(60)
         log.close()
+
+
+def test_no_broker_for_trying_starts_where_a_port_is_taken(tmp_path):
+    base = next(p for p in range(20000 + harness.os.getpid() % 9000, 64000, 40) if all(free(p + i) for i in range(30)))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", base + 12))   # gRPC of the second
+        taken.listen(1)
+        done = harness.subprocess.run([harness.BINARY, "server", "--dev", "3", "--set", f"listeners=PLAINTEXT://127.0.0.1:{base}"], cwd=tmp_path, timeout=30,
+                                      stdout=harness.subprocess.PIPE, stderr=harness.subprocess.STDOUT, text=True)
+    assert done.returncode == 1 and "broker 2" in done.stdout and str(base + 12) in done.stdout and "pid" in done.stdout, done.stdout
+    assert free(base) and not list((tmp_path / "ottla-dev").glob("*.log"))
 
 
 @pytest.mark.parametrize("lease", ["none", "strict"])
