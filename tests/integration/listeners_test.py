@@ -94,3 +94,19 @@ def test_other_brokers_name_a_listener_that_came_later(make):
         assert epochs == {n: one.port for n, one in cluster.nodes.items()}
         assert not any("registered_again" in one.log() for one in cluster.nodes.values()), "nobody was fenced for it"
         assert admin.connection is connection
+
+
+def test_who_closes_the_listener_that_it_came_over_is_still_answered(own_broker, name):
+    inner = free_ports(1)[0]
+    broker = own_broker(listener_security_protocol_map="PLAINTEXT:PLAINTEXT,INNER:PLAINTEXT")
+    first = f"PLAINTEXT://127.0.0.1:{broker.port}"
+    for _ in range(5):
+        with broker.connect() as c:
+            assert set_listeners(Admin(c), f"{first},INNER://127.0.0.1:{inner}") == "NONE"
+        until(lambda: reached(inner), 20, lambda: broker.log_tail())
+        with Connection(f"127.0.0.1:{inner}") as c:
+            assert set_listeners(Admin(c), first) == "NONE"
+            c.socket.settimeout(20)
+            assert c.socket.recv(1) == b""
+        until(lambda: not reached(inner), 20, lambda: broker.log_tail())
+    broker.stop()
