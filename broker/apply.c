@@ -85,6 +85,14 @@ static void brokers_of(void *arg, const struct coord_partition *row, struct repl
     }
 }
 
+/* Do others hold what was committed, so that an empty log here can never lead and misses nothing that it does not fetch? Not when this broker is in isr or elr, nor when it was the last that was
+ * (what it held may come back with its directory, and nobody else is known to have it), nor when there is no other replica. */
+static bool held_elsewhere(const struct coord_partition *row, int32_t self)
+{
+    const uint64_t bit = coord_replica_bit(row, self), members = row->isr | row->elr;
+    return row->replica_count > 1 && (members & bit) == 0 && (members != 0 || (row->last_members & bit) == 0);
+}
+
 static void apply_partition(struct applying *a, const struct ot_uuid *topic_id, int32_t index, const struct coord_partition *row)
 {
     int32_t isr[COORD_REPLICAS_MAX];
@@ -96,10 +104,13 @@ static void apply_partition(struct applying *a, const struct ot_uuid *topic_id, 
     if (!load_topic(a, topic_id)) {
         return;
     }
+    const bool elsewhere = held_elsewhere(row, a->broker->node_id);
+    const bool anew = elsewhere && broker_partition_take_lost(a->broker, topic_id, index, row->leader_epoch);
     brokers_of(a, row, brokers);
     struct broker_partition_row out = { .topic_id = *topic_id, .topic = a->name, .partition = index, .leader = row->leader, .leader_epoch = row->leader_epoch,
         .partition_epoch = row->partition_epoch, .min_isr = row->min_isr, .isr = isr, .isr_count = ids_of(row, row->isr, isr), .replicas = row->replicas,
-        .replica_count = row->replica_count, .state = row, .brokers = brokers, .internal = a->internal, .must_exist = a->must_exist };
+        .replica_count = row->replica_count, .state = row, .brokers = brokers, .internal = a->internal, .must_exist = a->must_exist && !elsewhere,
+        .anew = anew };
     broker_batch_add(a->batch);
     broker_partition_apply(a->broker, &out, &a->config, a->broker->setup.coord_exec, broker_batch_opened, a->batch);
 }
@@ -206,7 +217,7 @@ bool broker_apply_exists(struct broker_core *core, struct ot_str topic, const st
     return known && partition < row.partition_count;
 }
 
-void broker_apply_all(struct broker *broker, const struct coord_value *value, struct broker_batch *batch)
+void broker_apply_all(struct broker *broker, const struct coord_value *value, bool first, struct broker_batch *batch)
 {
     struct applying a;
     struct coord_cursor cursor;
@@ -214,7 +225,7 @@ void broker_apply_all(struct broker *broker, const struct coord_value *value, st
     struct coord_partition row;
     int32_t index;
     applying_begin(&a, broker, value, batch);
-    a.must_exist = broker->dir_missing;
+    a.must_exist = first && broker->dir_missing;
     coord_partitions_begin(value, &cursor);
     while (coord_partitions_next(&cursor, &id, &index, &row) == OT_OK) {
         apply_partition(&a, &id, index, &row);
@@ -312,5 +323,5 @@ void broker_apply_whole(struct broker *broker, const struct coord_value *before,
     broker_apply_configs(broker, value);
     configure_all(&a);
     ot_arena_free(&a.arena);
-    broker_apply_all(broker, value, batch);
+    broker_apply_all(broker, value, false, batch);
 }

@@ -282,7 +282,7 @@ static void run_apply(void *arg)
     broker->applying = true;
     broker->open_ask.answered = opened_all;
     struct broker_batch *batch = broker_batch_begin(broker->setup.coord_exec, &broker->open_ask);
-    broker_apply_all(broker, broker_coordinator_value(broker->coordinator), batch);
+    broker_apply_all(broker, broker_coordinator_value(broker->coordinator), true, batch);
     broker_batch_opened(batch, OT_OK);
 }
 
@@ -298,6 +298,13 @@ static bool wait_opened(struct broker *broker, uint32_t most_ms)
     bool opened = broker->starting.opened;
     pthread_mutex_unlock(&broker->starting.mutex);
     return opened;
+}
+
+/* What lay there may be made anew elsewhere once it is on record that this directory is behind from now on. */
+static bool dir_failed(struct broker_core *core, uint32_t dir)
+{
+    (void)dir;
+    return broker_evidence_dirs(broker_of_core(core));
 }
 
 static enum ot_err open_partitions(struct broker *broker)
@@ -317,6 +324,7 @@ static enum ot_err open_partitions(struct broker *broker)
     if (err != OT_OK) {
         return err;
     }
+    broker->core.dir_failed = dir_failed;
     broker->core.partition_exists = broker_apply_exists;
     broker->core.broker_in_rack = broker_apply_in_rack;
     broker->core.internal_changed = broker_shards_partition_changed;
@@ -350,7 +358,8 @@ enum ot_err broker_begin(struct broker *broker)
         if ((err = broker_identity_write(broker, broker->identity)) == OT_OK && (err = broker_evidence_judge(broker, &boot)) == OT_OK
             && (err = broker_member_register(broker, broker->identity, boot)) == OT_OK && (err = wait_applied(broker)) == OT_OK) {
             broker_evidence_renew(broker);
-            err = open_partitions(broker);
+            memcpy(broker->dir_ids, broker->identity->dir_ids, sizeof broker->dir_ids);
+            if ((err = broker_evidence_returned(broker)) == OT_OK) err = open_partitions(broker);
         }
     }
     if (err == OT_OK) {
@@ -515,9 +524,11 @@ void broker_health(struct broker *broker, struct broker_health *out)
     pthread_mutex_lock(&broker->starting.mutex);
     bool recovering = stage == BROKER_SERVING && !broker->starting.opened;
     pthread_mutex_unlock(&broker->starting.mutex);
-    *out = (struct broker_health){ .ready = stage == BROKER_SERVING && !recovering,
-        .reason = stage == BROKER_HALTED ? atomic_load(&broker->halted_text) : recovering ? "recovering" : reasons[stage],
-        .partitions_total = atomic_load(&broker->core.partitions_total), .partitions_open = atomic_load(&broker->core.partitions_open) };
+    const bool fenced = stage == BROKER_SERVING && !broker_member_electable(broker);
+    *out = (struct broker_health){ .ready = stage == BROKER_SERVING && !recovering && !fenced,
+        .reason = stage == BROKER_HALTED ? atomic_load(&broker->halted_text) : recovering ? "recovering" : fenced ? "the coordinator does not let it lead yet" : reasons[stage],
+        .partitions_total = atomic_load(&broker->core.partitions_total), .partitions_open = atomic_load(&broker->core.partitions_open),
+        .partitions_failed = atomic_load(&broker->core.partitions_failed) };
 }
 
 struct ot_exec *broker_io_exec(struct broker *broker) { return broker->setup.io_exec; }

@@ -52,6 +52,8 @@ OT_MUST_CHECK enum ot_err broker_open(const struct broker_setup *setup, struct b
  * begin waits for the others that are needed: until there is a coordinator and it knows this broker. CANCELLED: setup's give_up said so. After an error: broker_leave and broker_close, as always. */
 OT_MUST_CHECK enum ot_err broker_make(const struct broker_setup *setup, struct broker **out);
 OT_MUST_CHECK enum ot_err broker_begin(struct broker *broker);
+/* Until the coordinator has let it lead, which readiness waits for: for as long as a session at most. */
+void broker_wait_electable(struct broker *broker);
 /* SIGTERM's way: new work is refused, lanes drain, everything is flushed for up to ottla.shutdown.flush.timeout.ms, checkpoints and the clean marker are written. */
 void broker_stop(struct broker *broker);
 /* The coordinator stops, every request of peers is answered; then the peer listener can go. */
@@ -62,7 +64,7 @@ void broker_close(struct broker *broker);      /* frees; doors are closed before
  * restart is named in the log. Blocks for the coordinator's thread: not to be called on it. */
 void broker_reload(struct broker *broker, const struct broker_config_store *fresh);
 
-struct broker_health { bool ready; const char *reason; uint32_t partitions_total, partitions_open; };
+struct broker_health { bool ready; const char *reason; uint32_t partitions_total, partitions_open, partitions_failed /* will not open by themselves */; };
 void broker_health(struct broker *broker, struct broker_health *out);
 struct ot_exec *broker_io_exec(struct broker *broker);
 struct eng_store *broker_store(struct broker *broker);

@@ -50,6 +50,8 @@ struct broker_core {
     bool transactions_verified;                /* and it is asked before one begins in a partition */
     /* for the state machines on internal topics (shard.h), no lock held; NULL: nobody asks. A partition of one opened, changed its role or went; a marker was committed */
     void (*internal_changed)(struct broker_core *core, const char *topic, int32_t partition);
+    /* a log directory failed; on background_exec, before its partitions go offline. False: what lay there must not be made anew. NULL: it may */
+    bool (*dir_failed)(struct broker_core *core, uint32_t dir);
     void (*ticked)(struct broker_core *core, int64_t now_us);  /* each tick of the housekeeper; NULL: nobody wants it */
     /* no lock held; NULL: what is not here is not anywhere. Does the cluster have this partition (index below 0: this topic)? By name, or by id when that is null */
     bool (*broker_in_rack)(struct broker_core *core, int32_t broker_id, struct ot_str rack);       /* no lock held; NULL: nobody is anywhere */
@@ -59,7 +61,7 @@ struct broker_core {
 
     pthread_rwlock_t registry;
     struct ot_map topics_by_name, topics_by_id;
-    _Atomic uint32_t partitions_total, partitions_open, partitions_pending;
+    _Atomic uint32_t partitions_total, partitions_open, partitions_pending, partitions_failed /* did not open when they were to */;
 
     pthread_mutex_t decoders_mutex;
     struct broker_decoder { struct broker_decoder *next; struct eng_decode *decode; struct eng_encode *encode; } *decoders;
@@ -75,6 +77,7 @@ struct broker_core {
     pthread_mutex_t checkpoints_mutex;         /* one writes the checkpoint files at a time; held over its I/O */
     bool clean[BROKER_DIRS_MAX];               /* shut down cleanly last time */
     bool settled[BROKER_DIRS_MAX];             /* was not, but all that the last life wrote is on disk since */
+    _Atomic uint64_t kept_dirs;                /* failed, and what lay there must not be made anew (dir_failed) */
     _Atomic uint64_t unclean;                  /* a bit for each directory in which a log did not close whole */
 
     struct broker_openings openings;
@@ -154,6 +157,9 @@ struct broker_partition {
     struct broker_fetch_slot *slot;            /* of the replication: where this partition is fetched; */
     int64_t asked_number, ask_due_us;          /* what was asked of the coordinator last, and when it is asked again */
     bool in_news;                              /* it is in the list of those that may have something to ask; of the replication's executor */
+    /* the replica here is no good any more: the coordinator is told, and once others are seen to hold the partition it is made anew (apply.c) */
+    bool lost, anew_failed, holds /* by the newest row it is in isr or elr */;
+    int32_t lost_epoch;                        /* leader epoch up to which it may have been fetched into what was lost; -1: it was not open in this life */
 };
 
 /* Everything below is called with the partition's mutex held, except where said. */
@@ -166,6 +172,7 @@ void broker_role_begin(struct broker_partition *partition);            /* the lo
 /* Takes what waits, if it may. True: the role or epoch changed; tell the internal topics' machines once the mutex is free. */
 bool broker_role_settle(struct broker_partition *partition, struct broker_produce_part **done);
 bool broker_role_has_news(const struct broker_partition *partition);   /* is there something to ask of the coordinator? */
+bool broker_role_tells_loss(const struct broker_partition *partition); /* is it that the replica here is lost? */
 void broker_role_configure(struct broker_partition *partition);        /* the topic's config changed: class, lag */
 struct eng_producers *broker_partition_producer_state(struct broker_partition *partition);     /* NULL: no log, or it is being cut */
 
@@ -220,6 +227,8 @@ void broker_flush_run(struct ot_task *task);           /* on flush_exec */
 /* partition.c, no mutex */
 void broker_engine_config(const struct broker_core *core, const struct broker_topic_config *topic, struct eng_log_config *out);
 void broker_partition_went_offline(struct broker_partition *partition, enum ot_err why);
+/* Mutex held: see `lost`. Without a replication nothing. */
+void broker_partition_lose(struct broker_partition *partition);
 void broker_partition_tell_internal(struct broker_partition *partition);      /* whoever sits on an internal topic looks again */
 void broker_partition_wanted(struct broker_partition *partition);     /* a client asks for it: if its log waits to be opened, it is among the next */
 /* heal.c: on the housekeeper's thread, which has not entered the partition. A log that was opened read-only on a full disk, or not at all, is opened again once its directory takes

@@ -3,11 +3,17 @@
  *   meta.boot   text: "version: 0", "boot_id: …", then "mount: …" of each log directory in order
  * Same kernel boot and same mounts: the page cache survived the process, nothing that was written is lost. The clean markers (Kafka's .kafka_cleanshutdown) say
  * that all was flushed. Both are renewed only after the registration that reports them was committed, but the markers go at once: a second start before
- * that finds none and is judged by the rest, never better than the first. */
+ * that finds none and is judged by the rest, never better than the first.
+ *
+ *   meta.dirs   text: "version: 0", then "dir: " and the directory.id of each log directory that the last life used to its end
+ * A directory that was away for a life (not in log.dirs, or failed) may come back with folders of partitions that were made anew on others meanwhile and are relied upon there. Those in
+ * the one that comes back are set aside before anything is opened; what has no double is good. The file is renewed when a start has done that, and when a directory fails before its
+ * partitions are made anew elsewhere. */
 #include "broker/room.h"
 
 #include "base/log.h"
 #include "base/os.h"
+#include "base/util.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,4 +77,69 @@ void broker_evidence_renew(struct broker *broker)
             ot_log(OT_LOG_WARN, "broker", "evidence_not_written", "file=%s error=%s", path, ot_err_name(err));
         }
     }
+}
+
+/* ---- directories that were away */
+
+bool broker_evidence_dirs(struct broker *broker)
+{
+    char path[4096], text[32 + BROKER_DIRS_MAX * 32], id[23];
+    struct eng_store *store = broker->core.store;
+    size_t at = (size_t)snprintf(text, sizeof text, "version: 0\n");
+    for (uint32_t dir = 0; dir < eng_store_dir_count(store) && dir < BROKER_DIRS_MAX; dir++) {
+        if (eng_store_dir_offline(store, dir)) continue;
+        ot_uuid_text(&broker->dir_ids[dir], id);
+        at += (size_t)snprintf(text + at, sizeof text - at, "dir: %s\n", id);
+    }
+    snprintf(path, sizeof path, "%s/meta.dirs", broker->meta_path);
+    enum ot_err err = ot_io_replace_file(broker->setup.io, path, text, at, true);
+    if (err != OT_OK) ot_log(OT_LOG_ERROR, "broker", "evidence_not_written", "file=%s error=%s", path, ot_err_name(err));
+    return err == OT_OK;
+}
+
+/* Is the directory in the file's text? Without a file all are. */
+static bool used_last(const struct broker *broker, const char *text, uint32_t dir)
+{
+    char line[32], id[23];
+    if (text == NULL) return true;
+    ot_uuid_text(&broker->dir_ids[dir], id);
+    snprintf(line, sizeof line, "\ndir: %s\n", id);
+    return strstr(text, line) != NULL;
+}
+
+struct returned { struct broker *broker; uint64_t back; enum ot_err err; };
+
+static void returned_folder(void *arg, uint32_t dir, const char *topic, int32_t partition)
+{
+    struct returned *returned = arg;
+    struct eng_store *store = returned->broker->core.store;
+    struct ot_uuid id, other_id;
+    if (returned->err != OT_OK || eng_store_topic_id(store, dir, topic, partition, &id) != OT_OK) return;
+    for (uint32_t other = 0; other < eng_store_dir_count(store) && other < BROKER_DIRS_MAX; other++) {
+        if ((returned->back >> other & 1) != 0 || eng_store_dir_offline(store, other) || eng_store_topic_id(store, other, topic, partition, &other_id) != OT_OK
+            || !ot_uuid_equal(&id, &other_id)) continue;
+        returned->err = eng_store_set_aside(store, dir, topic, partition);
+        return;
+    }
+}
+
+enum ot_err broker_evidence_returned(struct broker *broker)
+{
+    char path[4096], *text = NULL;
+    size_t bytes;
+    struct eng_store *store = broker->core.store;
+    struct returned returned = { .broker = broker };
+    snprintf(path, sizeof path, "%s/meta.dirs", broker->meta_path);
+    enum ot_err err = ot_io_read_file(broker->setup.io, path, 32 + BROKER_DIRS_MAX * 32, &text, &bytes);
+    if (err != OT_OK && err != OT_ERR_NOT_FOUND) return err;
+    for (uint32_t dir = 0; dir < eng_store_dir_count(store) && dir < BROKER_DIRS_MAX; dir++)
+        if (!eng_store_dir_offline(store, dir) && !used_last(broker, text, dir)) returned.back |= UINT64_C(1) << dir;
+    free(text);
+    for (uint32_t dir = 0; returned.err == OT_OK && dir < eng_store_dir_count(store) && dir < BROKER_DIRS_MAX; dir++) {
+        if ((returned.back >> dir & 1) == 0) continue;
+        err = eng_store_scan(store, dir, returned_folder, &returned);
+        if (err != OT_OK) return err;
+    }
+    if (returned.err == OT_OK && !broker_evidence_dirs(broker)) return OT_ERR_IO;
+    return returned.err;
 }

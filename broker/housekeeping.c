@@ -123,6 +123,7 @@ static void dir_offline_run(void *arg, uint32_t dir)
 {
     struct broker_core *core = arg;
     uint32_t count = 0;
+    if (dir < 64 && core->dir_failed != NULL && !core->dir_failed(core, dir)) atomic_fetch_or(&core->kept_dirs, UINT64_C(1) << dir);
     struct broker_partition **list = broker_partitions_copy(core, &count);
     for (uint32_t i = 0; list != NULL && i < count; i++) {
         pthread_mutex_lock(&list[i]->mutex);

@@ -193,7 +193,7 @@ enum ot_err broker_member_register(struct broker *broker, const struct broker_id
     atomic_store(&broker->broker_epoch, request.version);
     broker->dir_missing = request.dir_missing;
     if (request.dir_missing) {
-        ot_log(OT_LOG_ERROR, "broker", "log_dir_missing", "text=\"a log directory of the last start is offline or not in log.dirs: partitions without a folder stay offline\"");
+        ot_log(OT_LOG_ERROR, "broker", "log_dir_missing", "text=\"a log directory of an earlier start is offline or not in log.dirs: what lay there is fetched anew where others hold it, else it stays offline\"");
     }
     if (broker->peers != NULL) {
         ot_exec_post(broker->setup.coord_exec, &broker->member.begin_task);
@@ -220,12 +220,13 @@ static void beat_at(struct broker *broker, int64_t after_us)
     }
 }
 
-static void note_answer(struct broker *broker, bool may_stop)
+static void note_answer(struct broker *broker, const struct coord_request *request)
 {
     struct broker_member *member = &broker->member;
     pthread_mutex_lock(&member->mutex);
     member->answered_us = now_of(broker);
-    member->may_stop |= may_stop;
+    member->may_stop |= request->may_stop;
+    member->electable |= member->serving && !request->fenced;
     pthread_cond_signal(&member->changed);
     pthread_mutex_unlock(&member->mutex);
 }
@@ -266,7 +267,7 @@ static void beaten(struct broker *broker, const struct coord_request *request)
         const uint64_t session_us = (uint64_t)config_of(broker)->broker_session_timeout_ms * 1000;
         atomic_store(&broker->core.lease_end_us, (int64_t)coord_lease_end_us((uint64_t)member->sent_us, session_us));
     }
-    note_answer(broker, request->may_stop);
+    note_answer(broker, request);
 }
 
 static void answered(struct broker_ask *ask)
@@ -339,6 +340,26 @@ void broker_member_serve(struct broker *broker)
     if (broker->peers != NULL) {
         ot_exec_post(broker->setup.coord_exec, &broker->member.serve_task);
     }
+}
+
+bool broker_member_electable(struct broker *broker)
+{
+    struct broker_member *member = &broker->member;
+    pthread_mutex_lock(&member->mutex);
+    const bool electable = broker->peers == NULL || member->electable;         /* alone it was, before it served */
+    pthread_mutex_unlock(&member->mutex);
+    return electable;
+}
+
+void broker_wait_electable(struct broker *broker)
+{
+    struct broker_member *member = &broker->member;
+    const int64_t end_us = now_of(broker) + (int64_t)config_of(broker)->broker_session_timeout_ms * 1000;
+    pthread_mutex_lock(&member->mutex);
+    while (broker->peers != NULL && !member->electable && now_of(broker) < end_us && !gives_up(broker)) {
+        broker_wait_a_little(broker, &member->mutex, &member->changed);
+    }
+    pthread_mutex_unlock(&member->mutex);
 }
 
 /* ---- going */

@@ -1,6 +1,7 @@
 /* The life of one partition: opening its log, taking its role from the committed state, going offline, leaving. */
 #include "broker/config_checks.h"
 #include "broker/core.h"
+#include "broker/replication.h"
 #include "base/log.h"
 #include "engine/compact.h"
 #include <stdio.h>
@@ -15,7 +16,7 @@ struct broker_partition_opening {
     void (*opened)(void *arg, enum ot_err err);
     void *arg;
     enum ot_err err;
-    bool must_exist, in_background;
+    bool must_exist, anew, in_background;
 };
 
 void broker_engine_config(const struct broker_core *core, const struct broker_topic_config *topic, struct eng_log_config *out)
@@ -101,6 +102,21 @@ bool broker_all_cordoned(struct broker_core *core)
     return cordoned(core) == (count >= 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1);
 }
 
+/* Whatever lies there under its name is no good: its retirement had no log, or could not rename the folder. */
+static void set_all_aside(struct broker_partition_opening *opening)
+{
+    struct broker_partition *partition = opening->partition;
+    struct eng_store *store = partition->core->store;
+    struct ot_io *io = partition->core->io;
+    char path[4096];
+    for (uint32_t dir = 0; dir < eng_store_dir_count(store) && opening->err == OT_OK; dir++) {
+        struct ot_io_stat stat;
+        if (eng_store_dir_offline(store, dir)) continue;
+        snprintf(path, sizeof(path), "%s/%s-%d", eng_store_dir_path(store, dir), partition->topic->name, partition->index);
+        if (io->ops->stat(io, path, &stat) == OT_OK) opening->err = eng_store_set_aside(store, dir, partition->topic->name, partition->index);
+    }
+}
+
 /* Which directory, and what the checkpoints said. WAIT: try again on the background thread, when the old folders of that name are gone. SKIP: removed before it
  * had a folder; one opened now would take, and its retirement rename, the folder of the topic made after it. A folder of the last life is opened even so, to
  * be deleted with its log. */
@@ -135,9 +151,10 @@ static enum place place(struct broker_partition_opening *opening, struct eng_log
         }
     }
     pthread_rwlock_unlock(&core->registry);
-    if (where == PLACE_OPEN && stale && !opening->in_background) where = PLACE_WAIT;
+    if (where == PLACE_OPEN && (stale || opening->anew) && !opening->in_background) where = PLACE_WAIT;
     if (where != PLACE_OPEN) return where;
     if (stale) forget_stale(opening, key, key_bytes);
+    if (opening->anew) set_all_aside(opening);
     if (opening->must_exist && (!known || !named_for(partition, how->store_dir))) {
         opening->err = OT_ERR_KAFKA_STORAGE_ERROR;
         ot_log(OT_LOG_ERROR, "log", "folder_missing", "topic=%s partition=%d text=\"a log directory of this server is missing and may hold it: not made anew\"",
@@ -287,6 +304,8 @@ static void open_one(struct broker_partition_opening *opening)
     } else {
         if (where != PLACE_SKIP)
             ot_log(OT_LOG_ERROR, "log", "open_failed", "topic=%s partition=%d error=%s", partition->topic->name, partition->index, ot_err_name(opening->err));
+        if (where != PLACE_SKIP) atomic_fetch_add(&core->partitions_failed, 1);
+        partition->anew_failed = opening->anew;          /* once is enough: it does not come out of isr again and again */
         broker_partition_went_offline(partition, opening->err);
     }
     opening_ended(opening);
@@ -343,6 +362,7 @@ void broker_partition_apply(struct broker *broker, const struct broker_partition
     opening->partition = partition;
     opening->home = home;
     opening->must_exist = row->must_exist;
+    opening->anew = row->anew;
     opening->opened = opened;
     opening->arg = arg;
     opening->task.run = opened_run;
@@ -361,6 +381,21 @@ void broker_partition_apply(struct broker *broker, const struct broker_partition
     }
 }
 
+/* Is what lies there to be given up once others are seen to hold it? Not when it was only not the time to open it. */
+static bool is_loss(enum ot_err why)
+{
+    return why != OT_ERR_NO_SPACE && why != OT_ERR_NO_MEMORY && why != OT_ERR_CLOSED && why != OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+}
+
+void broker_partition_lose(struct broker_partition *partition)
+{
+    const bool kept = partition->log != NULL && partition->store_dir < 64 && (atomic_load(&partition->core->kept_dirs) >> partition->store_dir & 1) != 0;
+    if (partition->core->replication == NULL || partition->lost || partition->anew_failed || kept) return;
+    partition->lost = true;
+    partition->lost_epoch = partition->log == NULL ? -1 : partition->leader_epoch;
+    broker_replication_look(partition);
+}
+
 void broker_partition_went_offline(struct broker_partition *partition, enum ot_err why)
 {
     struct broker_produce_part *done = NULL;
@@ -374,6 +409,7 @@ void broker_partition_went_offline(struct broker_partition *partition, enum ot_e
     broker_partition_settle_end(partition);
     if (stage != BROKER_PARTITION_REMOVED && stage != BROKER_PARTITION_OFFLINE) {
         atomic_store(&partition->stage, BROKER_PARTITION_OFFLINE);
+        if (is_loss(why)) broker_partition_lose(partition);
         ot_log(OT_LOG_ERROR, "log", "partition_offline", "topic=%s partition=%d error=%s", partition->topic->name, partition->index, ot_err_name(why));
         broker_partition_fail_all(partition, OT_ERR_KAFKA_STORAGE_ERROR, "the disk of this partition failed", &done);
         broker_partition_wake_fetches(partition);

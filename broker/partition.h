@@ -40,6 +40,7 @@ struct broker_partition_row {                  /* what the committed state says 
     const struct replica_broker *brokers;      /* of each replica, in that order; NULL: all live, with epoch 1 */
     bool internal;
     bool must_exist;                           /* it was here before and a log directory is missing: without its folder it is offline, never begun anew */
+    bool anew;                                 /* what lies here under its name is no good: set aside, and begun anew */
 };
 /* Create or change. Opening the log happens on the I/O pool; opened(arg, err) is posted to home. A partition is found at once but answers
  * until then LEADER_NOT_AVAILABLE (new) or NOT_LEADER_OR_FOLLOWER. config: effective topic config. */
@@ -52,6 +53,8 @@ void broker_partition_configure(struct broker *broker, const struct ot_uuid *top
 void broker_topic_remove(struct broker *broker, const struct ot_uuid *topic_id);
 /* The same for one partition that lies elsewhere from now on: waiters are told NOT_LEADER_OR_FOLLOWER. One that is not here: nothing. */
 void broker_partition_remove(struct broker *broker, const struct ot_uuid *topic_id, int32_t partition);
+/* Is it here, lost, and by the row of this leader epoch no longer relied upon? Then it is gone from here, and is to be applied as `anew`. */
+bool broker_partition_take_lost(struct broker *broker, const struct ot_uuid *topic_id, int32_t partition, int32_t leader_epoch);
 
 /* ---- views, any thread ---- */
 struct broker_partition_state {

@@ -164,6 +164,22 @@ static enum ot_err alter_out(const struct coord_alter_ask *from, struct ot_arena
     return OT_OK;
 }
 
+static enum ot_err lost_out(const struct coord_lost_ask *from, struct ot_arena *arena, wire_ask *out)
+{
+    struct ot_peer_ask_request_lost *to;
+    ONE(arena, to);
+    out->lost = to;
+    to->broker_id = from->broker_id;
+    to->broker_epoch = from->broker_epoch;
+    ARRAY(arena, to->replicas, from->count);
+    for (uint32_t i = 0; i < from->count; i++) {
+        to->replicas.items[i].topic_id = from->items[i].topic_id;
+        to->replicas.items[i].partition = from->items[i].partition;
+        to->replicas.items[i].partition_epoch = from->items[i].partition_epoch;
+    }
+    return OT_OK;
+}
+
 static enum ot_err elect_out(const struct coord_elect_ask *from, struct ot_arena *arena, wire_ask *out)
 {
     struct ot_peer_ask_request_elect *to;
@@ -220,6 +236,7 @@ enum ot_err broker_peer_ask_write(const struct coord_request *request, struct ot
     case COORD_ASK_FENCE: return broker_out(request->u.fence.broker_id, request->u.fence.broker_epoch, arena, out);
     case COORD_ASK_UNREGISTER: return broker_out(request->u.unregister.broker_id, -1, arena, out);
     case COORD_ASK_RESIGN: return OT_OK;
+    case COORD_ASK_LOST: return lost_out(&request->u.lost, arena, out);
     }
     return OT_ERR_MALFORMED;
 }
@@ -312,6 +329,17 @@ static enum ot_err alter_in(const struct ot_peer_ask_request_alter *from, int32_
     return OT_OK;
 }
 
+static enum ot_err lost_in(const struct ot_peer_ask_request_lost *from, int32_t sender, struct ot_arena *arena, struct coord_lost_ask *to)
+{
+    if (from == NULL || from->broker_id != sender) return OT_ERR_MALFORMED;
+    struct coord_lost *items = ot_arena_array(arena, (size_t)OT_MAX(from->replicas.count, 1), sizeof *items);
+    if (items == NULL) return OT_ERR_NO_MEMORY;
+    for (int32_t i = 0; i < from->replicas.count; i++)
+        items[i] = (struct coord_lost){ from->replicas.items[i].topic_id, from->replicas.items[i].partition, from->replicas.items[i].partition_epoch, OT_OK };
+    *to = (struct coord_lost_ask){ from->broker_id, from->broker_epoch, items, (uint32_t)from->replicas.count };
+    return OT_OK;
+}
+
 static enum ot_err reassign_in(const struct ot_peer_ask_request_reassign *from, struct coord_reassign_ask *to)
 {
     if (from == NULL || from->target.count > COORD_REPLICAS_MAX) return OT_ERR_MALFORMED;
@@ -321,7 +349,7 @@ static enum ot_err reassign_in(const struct ot_peer_ask_request_reassign *from, 
 
 enum ot_err broker_peer_ask_read(const struct ot_peer_ask_request *in, int32_t sender, struct ot_arena *arena, struct coord_request *out)
 {
-    if (in->ask < COORD_ASK_REGISTER || in->ask > COORD_ASK_RESIGN) return OT_ERR_MALFORMED;
+    if (in->ask < COORD_ASK_REGISTER || in->ask > COORD_ASK_LOST) return OT_ERR_MALFORMED;
     *out = (struct coord_request){ .ask = (enum coord_ask)in->ask, .validate_only = in->validate_only, .if_version = in->if_version };
     switch (out->ask) {
     case COORD_ASK_REGISTER: return register_in(in->register_, sender, arena, &out->u.register_);
@@ -354,6 +382,7 @@ enum ot_err broker_peer_ask_read(const struct ot_peer_ask_request *in, int32_t s
         out->u.unregister.broker_id = in->broker->broker_id;
         return OT_OK;
     case COORD_ASK_RESIGN: return OT_OK;
+    case COORD_ASK_LOST: return lost_in(in->lost, sender, arena, &out->u.lost);
     }
     return OT_ERR_MALFORMED;
 }

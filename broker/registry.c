@@ -261,9 +261,9 @@ static void mark_dying(struct broker_core *core, const struct broker_topic *topi
     ot_ignore(ot_map_put(&core->dying, key, bytes, (void *)(dying + 1)), "without it a name is taken too early and its open fails with words");
 }
 
-void broker_partition_remove(struct broker *broker, const struct ot_uuid *topic_id, int32_t index)
+/* Out of the registry; the caller has a reference of its own. NULL: not here. */
+static struct broker_partition *take_out(struct broker_core *core, const struct ot_uuid *topic_id, int32_t index)
 {
-    struct broker_core *core = broker_core_of(broker);
     struct broker_partition *partition = NULL;
     pthread_rwlock_wrlock(&core->registry);
     struct broker_topic *topic = ot_map_get(&core->topics_by_id, topic_id->bytes, sizeof(topic_id->bytes));
@@ -274,11 +274,34 @@ void broker_partition_remove(struct broker *broker, const struct ot_uuid *topic_
         (void)broker_partition_ref(partition);
     }
     pthread_rwlock_unlock(&core->registry);
+    return partition;
+}
+
+void broker_partition_remove(struct broker *broker, const struct ot_uuid *topic_id, int32_t index)
+{
+    struct broker_partition *partition = take_out(broker_core_of(broker), topic_id, index);
     if (partition == NULL) return;
     ot_log(OT_LOG_INFO, "partition", "moved_away", "topic=%s partition=%d", partition->topic->name, index);
     remove_partition(partition, OT_ERR_NOT_LEADER_OR_FOLLOWER, "this broker holds no replica of this partition any more");
     broker_partition_tell_internal(partition);
     broker_partition_put(partition);
+}
+
+bool broker_partition_take_lost(struct broker *broker, const struct ot_uuid *topic_id, int32_t index, int32_t leader_epoch)
+{
+    struct broker_core *core = broker_core_of(broker);
+    struct broker_partition *partition = broker_partition_find_id(broker, topic_id, index);
+    if (partition == NULL) return false;
+    pthread_mutex_lock(&partition->mutex);
+    const bool lost = partition->lost && leader_epoch > partition->lost_epoch && !partition->opening_busy;
+    pthread_mutex_unlock(&partition->mutex);
+    broker_partition_put(partition);
+    partition = lost ? take_out(core, topic_id, index) : NULL;
+    if (partition == NULL) return false;
+    ot_log(OT_LOG_WARN, "partition", "made_anew", "topic=%s partition=%d text=\"what this broker had of it is lost: all of it is fetched from its leader\"", partition->topic->name, index);
+    remove_partition(partition, OT_ERR_NOT_LEADER_OR_FOLLOWER, "this broker fetches this partition anew");
+    broker_partition_put(partition);
+    return true;
 }
 
 void broker_topic_remove(struct broker *broker, const struct ot_uuid *topic_id)

@@ -19,7 +19,7 @@ static void look_run(struct ot_task *task)
     pthread_mutex_lock(&partition->mutex);
     const bool open = atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && !partition->lane_closed;
     const int32_t leader = open && partition->replica.role == REPLICA_FOLLOWER ? partition->replica.row.leader : -1;
-    const bool news = open && broker_role_has_news(partition);
+    const bool news = (open && broker_role_has_news(partition)) || broker_role_tells_loss(partition);
     pthread_mutex_unlock(&partition->mutex);
     if (!atomic_load(&all->stopping)) {
         broker_fetch_assign(all, partition, leader);
@@ -54,7 +54,7 @@ static void tick_partition(struct broker_replication *all, struct broker_partiti
         replica_tick(&partition->replica, now_us);
         broker_partition_advance(partition, &done);
     }
-    const bool news = open && broker_role_has_news(partition);
+    const bool news = (open && broker_role_has_news(partition)) || broker_role_tells_loss(partition);
     pthread_mutex_unlock(&partition->mutex);
     broker_parts_complete(done);
     if (news) broker_news_add(all, partition);

@@ -77,9 +77,9 @@ static void done_run(struct ot_task *task)
     const enum ot_err error = alter->ask.request.error;
     struct broker_partition *asked[BROKER_ALTERS_MAX];
     const uint32_t count = alter->count;
-    if (alter->durable) durable_done(all, error);
+    if (alter->what == BROKER_ASKS_DURABLE) durable_done(all, error);
     for (uint32_t i = 0; i < count; i++) {
-        if (!alter->durable) alter_item_done(all, i, error);
+        if (alter->what == BROKER_ASKS_ISR) alter_item_done(all, i, error);
         asked[i] = alter->partitions[i];
     }
     alter->count = 0;
@@ -130,10 +130,18 @@ static void durable_item(struct broker_replication *all, struct broker_partition
 {
     struct broker_alter *alter = &all->alter;
     const struct coord_partition *row = &partition->replica.row;
-    alter->durable = true;
+    alter->what = BROKER_ASKS_DURABLE;
     alter->partitions[alter->count++] = broker_partition_ref(partition);
     alter->ask.request = (struct coord_request){ .ask = COORD_ASK_DURABLE, .if_version = -1, .u.durable = { all->core->node_id, all->setup.broker_epoch(all->setup.arg),
         partition->topic->id, partition->index, row->leader_epoch, row->partition_epoch, class_ } };
+}
+
+static void loss_item(struct broker_replication *all, struct broker_partition *partition)
+{
+    struct broker_alter *alter = &all->alter;
+    alter->what = BROKER_TELLS_LOSS;
+    alter->losses[alter->count] = (struct coord_lost){ .topic_id = partition->topic->id, .partition = partition->index, .partition_epoch = partition->partition_epoch };
+    alter->partitions[alter->count++] = broker_partition_ref(partition);
 }
 
 /* The same thing is not asked in a circle. */
@@ -146,7 +154,9 @@ static bool may_ask(struct broker_replication *all, struct broker_partition *par
     return true;
 }
 
-enum wish { WISH_NONE, WISH_ISR, WISH_DURABLE, WISH_LATER };
+enum wish { WISH_NONE, WISH_ISR, WISH_DURABLE, WISH_LOSS, WISH_LATER };
+#define LOSS_NUMBER(partition_epoch) (INT64_MIN + (partition_epoch))
+
 /* What the partition wants goes into the request if there is room for it. */
 static enum wish look_at(struct broker_replication *all, struct broker_partition *partition)
 {
@@ -154,10 +164,14 @@ static enum wish look_at(struct broker_replication *all, struct broker_partition
     enum coord_durable durable;
     enum wish wish = WISH_NONE;
     pthread_mutex_lock(&partition->mutex);
-    if (atomic_load(&partition->stage) != BROKER_PARTITION_OPEN || !broker_role_has_news(partition)) {
+    if (broker_role_tells_loss(partition)) {
+        const bool room = (all->alter.count == 0 || all->alter.what == BROKER_TELLS_LOSS) && all->alter.count < BROKER_ALTERS_MAX;
+        wish = room && may_ask(all, partition, LOSS_NUMBER(partition->partition_epoch)) ? WISH_LOSS : WISH_LATER;
+        if (wish == WISH_LOSS) loss_item(all, partition);
+    } else if (atomic_load(&partition->stage) != BROKER_PARTITION_OPEN || !broker_role_has_news(partition)) {
         wish = WISH_NONE;
     } else if (replica_proposal(&partition->replica, &proposal)) {
-        const bool room = !all->alter.durable && all->alter.count < BROKER_ALTERS_MAX;
+        const bool room = (all->alter.count == 0 || all->alter.what == BROKER_ASKS_ISR) && all->alter.count < BROKER_ALTERS_MAX;
         wish = room && may_ask(all, partition, proposal.number) ? WISH_ISR : WISH_LATER;
         if (wish == WISH_ISR) add_item(all, partition, &proposal);
     } else if (replica_durable_due(&partition->replica, &durable)) {
@@ -173,7 +187,7 @@ void broker_news_pump(struct broker_replication *all)
     struct broker_alter *alter = &all->alter;
     uint32_t kept = 0;
     if (alter->busy || atomic_load(&all->stopping)) return;
-    alter->durable = false;
+    alter->what = BROKER_ASKS_ISR;
     for (uint32_t i = 0; i < all->news_count; i++) {
         struct broker_partition *partition = all->news[i];
         /* of thousands that lost a member at one time, each request looks at those that it takes */
@@ -184,7 +198,10 @@ void broker_news_pump(struct broker_replication *all)
     all->news_count = kept;
     again(all);
     if (alter->count == 0) return;
-    if (!alter->durable) {
+    if (alter->what == BROKER_TELLS_LOSS) {
+        alter->ask.request = (struct coord_request){ .ask = COORD_ASK_LOST, .if_version = -1, .u.lost = { .broker_id = all->core->node_id,
+            .broker_epoch = all->setup.broker_epoch(all->setup.arg), .items = alter->losses, .count = alter->count } };
+    } else if (alter->what == BROKER_ASKS_ISR) {
         alter->ask.request = (struct coord_request){ .ask = COORD_ASK_ALTER, .if_version = -1, .u.alter = { .broker_id = all->core->node_id,
             .broker_epoch = all->setup.broker_epoch(all->setup.arg), .term = all->setup.term(all->setup.arg), .sequence = ++all->alter_sequence, .items = alter->items,
             .count = alter->count } };

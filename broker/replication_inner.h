@@ -52,7 +52,8 @@ struct broker_alter {                          /* what is asked of the coordinat
     int64_t numbers[BROKER_ALTERS_MAX];
     struct coord_alter items[BROKER_ALTERS_MAX];
     struct coord_member members[BROKER_ALTERS_MAX * COORD_REPLICAS_MAX];
-    bool durable;                              /* a durable report of one partition instead */
+    struct coord_lost losses[BROKER_ALTERS_MAX];
+    enum { BROKER_ASKS_ISR, BROKER_ASKS_DURABLE /* a report of one partition */, BROKER_TELLS_LOSS } what;
 };
 struct broker_replication {
     struct broker_replication_setup setup;

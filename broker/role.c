@@ -41,6 +41,12 @@ bool broker_role_has_news(const struct broker_partition *partition)
     return replica->role == REPLICA_LEADER && replica->row.replica_count > 1 && (replica->proposal.pending || replica_durable_due(replica, &durable));
 }
 
+bool broker_role_tells_loss(const struct broker_partition *partition)
+{
+    if (!partition->lost || partition->replica_count <= 1 || atomic_load(&partition->stage) != BROKER_PARTITION_OFFLINE) return false;
+    return partition->holds || partition->leader_id >= 0;
+}
+
 struct eng_producers *broker_partition_producer_state(struct broker_partition *partition)
 {
     return partition->log == NULL || partition->cutting ? NULL : eng_log_producers(partition->log);
@@ -130,6 +136,9 @@ static void take_mirrors(struct broker_partition *partition, const struct broker
     partition->min_isr = row->min_isr;
     partition->isr_count = row->isr_count;
     partition->replica_count = row->replica_count;
+    partition->holds = false;
+    for (int32_t i = 0; i < row->isr_count; i++) partition->holds |= row->isr[i] == partition->core->node_id;
+    if (row->state != NULL) partition->holds |= (coord_replica_bit(row->state, partition->core->node_id) & row->state->elr) != 0;
     if (new_epoch) partition->is_leader = false;       /* until the role is settled */
 }
 

@@ -89,6 +89,7 @@ struct broker_member {                         /* of the coordinator's thread, b
     struct ot_uuid dirs[BROKER_DIRS_MAX]; uint32_t dir_count;
     pthread_mutex_t mutex; pthread_cond_t changed;
     bool may_stop;                             /* guarded */
+    bool electable;                            /* guarded: it was told once that it may lead */
     int64_t answered_us;                       /* guarded: the last time that the coordinator answered */
 };
 /* Waits on changed, at most a tenth of a second where somebody else is waited for. The mutex is held. */
@@ -131,6 +132,7 @@ struct broker {
     char *meta_path;
     bool applying;                             /* coordinator's thread: committed states go to the partitions */
     bool has_core, has_store, flushed, first_start;
+    struct ot_uuid dir_ids[BROKER_DIRS_MAX];   /* of the log directories, by index */
     bool dir_missing;                          /* a log directory of the last start is offline or not in the list any more */
     struct broker_ask open_ask;                /* answered when every partition of the start is open */
     struct { pthread_mutex_t mutex; pthread_cond_t changed; bool founded /* there is a cluster */, failed, opened; int64_t applied /* version; of the thread that begins */; } starting;
@@ -138,7 +140,7 @@ struct broker {
 
 /* apply.c, on the coordinator's thread: carry a committed state into configs and partitions. */
 void broker_apply_configs(struct broker *broker, const struct coord_value *value);     /* all dynamic broker configs */
-void broker_apply_all(struct broker *broker, const struct coord_value *value, struct broker_batch *batch);
+void broker_apply_all(struct broker *broker, const struct coord_value *value, bool first /* of this life: a partition may have been here before */, struct broker_batch *batch);
 bool broker_apply_in_rack(struct broker_core *core, int32_t broker_id, struct ot_str rack);      /* core.broker_in_rack */
 bool broker_apply_exists(struct broker_core *core, struct ot_str topic, const struct ot_uuid *topic_id, int32_t partition);     /* core.partition_exists */
 void broker_apply_delta(struct broker *broker, const struct coord_value *value, struct ot_blob delta, struct broker_batch *batch);
@@ -149,6 +151,9 @@ void broker_apply_whole(struct broker *broker, const struct coord_value *before,
 /* evidence.c (coordinator.md §7): what the last life left behind. */
 OT_MUST_CHECK enum ot_err broker_evidence_judge(struct broker *broker, enum coord_boot *out);
 void broker_evidence_renew(struct broker *broker);
+/* Before any log is opened: of partitions that lie in a directory that was away, and in one that was not, the first are set aside; then meta.dirs says what is there now. May block. */
+OT_MUST_CHECK enum ot_err broker_evidence_returned(struct broker *broker);
+bool broker_evidence_dirs(struct broker *broker);          /* writes meta.dirs; false: it could not. May block */
 
 /* cluster_metrics.c: the series that describe the cluster, filled from the current view when they are read. Once, after the partitions are open. */
 void broker_metrics_cluster_watch(struct broker *broker);

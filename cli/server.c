@@ -345,6 +345,7 @@ static int run(struct house *house)
     if (err == OT_ERR_LOCKED)
         return cli_fail(CLI_CONFLICT, "ottla server --data OTHER-DIRECTORY, or stop the other one", "the server did not start: another server uses the data in %s", config->log_dirs);
     if (err != OT_OK) return cli_fail(CLI_FAILED, NULL, "the server did not start: %s", why[0] != 0 ? why : ot_err_text(err));
+    broker_wait_electable(house->broker);
     say_ready(house);
     (void)wait_for_signal(house, &signals);
     return CLI_DONE;

@@ -135,6 +135,7 @@ static enum ot_err find_earlier(struct coord_turn *turn, struct earlier *out)
     }
     if (ot_uuid_equal(&last.incarnation_id, &ask->incarnation_id)) {
         turn->request->version = last.broker_epoch;
+        turn->request->dir_missing = last.missing_dir_ids.count > 0;
         out->repeat = true;
         return OT_OK;
     }
@@ -402,6 +403,47 @@ enum ot_err coord_ask_unregister(struct coord_turn *turn)
         return err;
     }
     return coord_live_load(turn->coord);
+}
+
+/* ---- replicas that are no good any more */
+
+static enum ot_err lose(struct coord_turn *turn, int32_t broker_id, struct coord_lost *one)
+{
+    const struct coord_leaving leaving = { .broker_id = broker_id, .lost = true, .disk_gone = true };
+    struct coord_partition row;
+    enum ot_err err = coord_partition_get(turn->edit.value, &one->topic_id, one->partition, &row);
+    one->error = err == OT_ERR_NOT_FOUND ? OT_ERR_UNKNOWN_TOPIC_ID : err != OT_OK ? err
+        : coord_replica_bit(&row, broker_id) == 0 || row.replica_count == 1 ? OT_ERR_INVALID_REQUEST
+        : row.partition_epoch != one->partition_epoch ? OT_ERR_INVALID_UPDATE_VERSION : OT_OK;
+    if (one->error != OT_OK) {
+        return err == OT_ERR_NOT_FOUND ? OT_OK : err;
+    }
+    const int32_t epoch = row.leader_epoch;
+    const bool changed = coord_partition_recompute(&row, &turn->coord->live, &leaving, turn->version);
+    const bool renews = row.leader != -1 && row.leader_epoch == epoch;
+    if (renews) {
+        row.leader_epoch++;                    /* late fetches still speak of the log that is gone: those are of the old epoch */
+    }
+    if (!changed && !renews) {
+        return OT_OK;
+    }
+    row.partition_epoch += !changed;
+    return coord_partition_put(&turn->edit, &one->topic_id, one->partition, &row);
+}
+
+enum ot_err coord_ask_lost(struct coord_turn *turn)
+{
+    struct coord_lost_ask *ask = &turn->request->u.lost;
+    struct ot_coord_broker_row broker;
+    enum ot_err err = get_broker(turn, ask->broker_id, &broker);
+    if (err == OT_OK && broker.broker_epoch != ask->broker_epoch) {
+        return coord_refuse(turn->request, OT_ERR_STALE_BROKER_EPOCH, "broker %d is registered with epoch %lld, not %lld", ask->broker_id, (long long)broker.broker_epoch,
+            (long long)ask->broker_epoch);
+    }
+    for (uint32_t i = 0; err == OT_OK && i < ask->count; i++) {
+        err = lose(turn, ask->broker_id, &ask->items[i]);
+    }
+    return err;
 }
 
 enum ot_err coord_ask_durable(struct coord_turn *turn)

@@ -26,7 +26,8 @@
 enum coord_ask {
     COORD_ASK_REGISTER, COORD_ASK_HEARTBEAT, COORD_ASK_CREATE_TOPIC, COORD_ASK_DELETE_TOPIC, COORD_ASK_CREATE_PARTITIONS, COORD_ASK_CONFIGS,
     COORD_ASK_PRODUCER_IDS, COORD_ASK_DURABLE, COORD_ASK_VOTERS, COORD_ASK_READ,
-    COORD_ASK_ALTER, COORD_ASK_ELECT, COORD_ASK_REASSIGN, COORD_ASK_FENCE, COORD_ASK_UNREGISTER, COORD_ASK_RESIGN
+    COORD_ASK_ALTER, COORD_ASK_ELECT, COORD_ASK_REASSIGN, COORD_ASK_FENCE, COORD_ASK_UNREGISTER, COORD_ASK_RESIGN,
+    COORD_ASK_LOST
 };
 enum coord_boot { COORD_BOOT_CLEAN, COORD_BOOT_PROCESS_CRASH, COORD_BOOT_MACHINE_CRASH };
 
@@ -69,6 +70,11 @@ struct coord_alter_ask {
     int64_t sequence;                                          /* grows with each one that the broker sends: one that comes late, after a younger one, is refused as a whole */
     struct coord_alter *items; uint32_t count;
 };
+/* This broker's replica of these is no good any more: its directory failed, or a batch in it is damaged. Out of isr and elr, another one leads if there is one, and the leader epoch is
+ * renewed in any case, so that nothing that was fetched into the old log counts for the next one. error of each: INVALID_UPDATE_VERSION (partition epoch), UNKNOWN_TOPIC_ID,
+ * INVALID_REQUEST (no replica of it, or the only one: there is nobody to get it from). */
+struct coord_lost { struct ot_uuid topic_id; int32_t partition, partition_epoch; enum ot_err error; };
+struct coord_lost_ask { int32_t broker_id; int64_t broker_epoch; struct coord_lost *items; uint32_t count; };
 struct coord_elect_ask { struct ot_uuid topic_id; int32_t partition; bool unclean; int32_t candidate /* unclean: who has most; -1 the first live one */; };
 struct coord_reassign_ask { struct ot_uuid topic_id; int32_t partition; const int32_t *target /* NULL: cancel */; int32_t count; };
 
@@ -112,7 +118,7 @@ struct coord_request {
         struct coord_register register_; struct coord_heartbeat heartbeat; struct coord_topic_ask topic; struct coord_configs_ask configs;
         struct coord_producer_ids_ask producer_ids; struct coord_durable_ask durable; struct coord_voters_ask voters;
         struct coord_alter_ask alter; struct coord_elect_ask elect; struct coord_reassign_ask reassign; struct coord_fence_ask fence;
-        struct coord_unregister_ask unregister;
+        struct coord_unregister_ask unregister; struct coord_lost_ask lost;
     } u;
     int64_t round;                                             /* the coordinator's */
     /* answered. CLOSED: the coordinator stopped or was replaced, and whether the change happened is not known. NOT_CONTROLLER: nothing happened, ask `leader` */

@@ -269,6 +269,9 @@ void coord_publication_stored(struct coord *coord, enum coord_storing what)
     coord_members_load(coord);
     if (what == COORD_STORING_ACCEPT) {
         coord_send(coord, coord->accepted_from, &(struct coord_message){ .kind = COORD_ACCEPTED, .accepted = coord_mark_of(&coord->accepted.value) });
+        if (coord_stamp_equal(coord->accepted.value.stamp, coord->committed_heard)) {
+            coord_commit_accepted(coord);
+        }
     }
 }
 

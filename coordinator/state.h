@@ -59,6 +59,7 @@ struct coord {
     struct coord_value committed, next;        /* next: of the publication in flight or in the making, or being accepted */
     struct coord_accepted accepted;            /* on disk */
     int32_t accepted_from;
+    struct coord_stamp committed_heard;        /* the coordinator said that this is committed while it was on its way to the disk here */
     bool in_flight;                            /* leader: next is published and not committed */
     struct coord_voters { int32_t ids[COORD_VOTERS_MAX]; int32_t count; } committed_voters;
     struct coord_peer peers[COORD_PEERS_MAX]; uint32_t peer_count;
@@ -131,6 +132,7 @@ enum ot_err coord_ask_elect(struct coord_turn *turn);
 enum ot_err coord_ask_reassign(struct coord_turn *turn);
 enum ot_err coord_ask_fence(struct coord_turn *turn);
 enum ot_err coord_ask_unregister(struct coord_turn *turn);
+enum ot_err coord_ask_lost(struct coord_turn *turn);
 
 /* sessions.c: who was heard of, in memory only. */
 void coord_session_heard(struct coord *coord, const struct coord_heartbeat *ask);

@@ -340,6 +340,8 @@ static void heartbeat(struct coord *coord, const struct coord_message *in)
         if (coord->accepted.has && (coord_stamp_equal(coord->accepted.value.stamp, in->committed.stamp)
             || (COORD_BUG(COMMIT_ALONE) && coord->accepted.value.stamp.version == in->committed.stamp.version))) {
             coord_commit_accepted(coord);
+        } else if (coord->storing == COORD_STORING_ACCEPT && coord_stamp_equal(coord->next.stamp, in->committed.stamp)) {
+            coord->committed_heard = in->committed.stamp;      /* the others were faster: not to be told again a heartbeat later */
         } else if (coord_stamp_below(coord->committed.stamp, in->committed.stamp) && coord->now_us >= coord->catch_up_due_us) {
             coord_catch_up_ask(coord, in->sender);
         }

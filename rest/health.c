@@ -343,7 +343,7 @@ void rest_readyz(struct rest_call *call)
     if (rest_faulty(call)) return;
     broker_health(call->broker, &health);
     log_dirs_online(&offline);
-    const bool recovered = health.partitions_open >= health.partitions_total || offline.count > 0;
+    const bool recovered = health.partitions_open + health.partitions_failed >= health.partitions_total || offline.count > 0;
     const bool ready = health.ready && recovered;
     rest_json_open(out, NULL, '{');
     rest_json_text(out, "status", ready ? "ready" : "not_ready");

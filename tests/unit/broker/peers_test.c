@@ -207,6 +207,9 @@ static void every_request_survives_the_way(void **state)
     assert_true(out.u.reassign.count == 2 && out.u.reassign.target[0] == 3);
     out = back(&(struct coord_request){ .ask = COORD_ASK_VOTERS, .if_version = -1, .u.voters = { .add = true, .id = 4, .dir_id = id, .host = ot_str_of("h"), .port = 1 } }, 7, OT_OK);
     assert_true(out.u.voters.add && !out.u.voters.remove && out.u.voters.dir_id.bytes[2] == 3);
+    struct coord_lost losses[2] = { { .topic_id = id, .partition = 3, .partition_epoch = 4 }, { .topic_id = id, .partition = 5, .partition_epoch = 6 } };
+    out = back(&(struct coord_request){ .ask = COORD_ASK_LOST, .if_version = -1, .u.lost = { 7, 9, losses, 2 } }, 7, OT_OK);
+    assert_true(out.u.lost.broker_epoch == 9 && out.u.lost.count == 2 && out.u.lost.items[1].partition == 5 && out.u.lost.items[1].partition_epoch == 6);
     const enum coord_ask plain[] = { COORD_ASK_READ, COORD_ASK_ELECT, COORD_ASK_FENCE, COORD_ASK_UNREGISTER, COORD_ASK_RESIGN, COORD_ASK_DELETE_TOPIC, COORD_ASK_CREATE_PARTITIONS };
     for (size_t i = 0; i < OT_ARRAY_COUNT(plain); i++) assert_int_equal(back(&(struct coord_request){ .ask = plain[i], .if_version = -1 }, 7, OT_OK).ask, plain[i]);
     ot_arena_free(&arena);
@@ -220,6 +223,7 @@ static void nobody_speaks_for_another_broker_and_nothing_is_missing(void **state
     back(&(struct coord_request){ .ask = COORD_ASK_HEARTBEAT, .u.heartbeat = { .broker_id = 7 } }, 8, OT_ERR_MALFORMED);
     back(&(struct coord_request){ .ask = COORD_ASK_ALTER, .u.alter = { .broker_id = 7 } }, 8, OT_ERR_MALFORMED);
     back(&(struct coord_request){ .ask = COORD_ASK_DURABLE, .u.durable = { .broker_id = 7 } }, 8, OT_ERR_MALFORMED);
+    back(&(struct coord_request){ .ask = COORD_ASK_LOST, .u.lost = { .broker_id = 7 } }, 8, OT_ERR_MALFORMED);
     back(&(struct coord_request){ .ask = COORD_ASK_CREATE_TOPIC, .u.topic = { .name = { .null = true } } }, 8, OT_ERR_MALFORMED);
     for (int ask = -128; ask < 128; ask++) {
         struct ot_peer_ask_request empty;

@@ -150,6 +150,61 @@ static void an_unclean_election_says_what_may_be_lost(void **state)
     assert_int_equal(elect(desk, true), OT_ERR_ELECTION_NOT_NEEDED);
 }
 
+static enum ot_err lose(struct desk *desk, int32_t broker, int32_t partition_epoch)
+{
+    struct coord_lost one = { .topic_id = topic_id, .partition_epoch = partition_epoch };
+    struct coord_request ask = { .ask = COORD_ASK_LOST, .u.lost = { .broker_id = broker, .broker_epoch = epoch_of(desk, broker), .items = &one, .count = 1 } };
+    desk_ask(desk, &ask);
+    return ask.error != OT_OK ? ask.error : one.error;
+}
+
+static void a_lost_replica_is_nobody_to_rely_on(void **state)
+{
+    struct desk *desk = *state;
+    struct coord_partition before = row_of(desk), row;
+    assert_int_equal(before.isr, 7);
+    assert_int_equal(lose(desk, 4, before.partition_epoch), OT_ERR_INVALID_REQUEST);
+    assert_int_equal(lose(desk, 3, before.partition_epoch - 1), OT_ERR_INVALID_UPDATE_VERSION);
+    assert_int_equal(lose(desk, 3, before.partition_epoch), OT_OK);            /* a follower */
+    row = row_of(desk);
+    assert_int_equal(row.isr, 3);
+    assert_int_equal(row.leader, 1);
+    assert_int_equal(row.leader_epoch, before.leader_epoch + 1);               /* what it fetched before says nothing of what it has now */
+    assert_true(row.partition_epoch > before.partition_epoch);
+    assert_int_equal(lose(desk, 3, before.partition_epoch), OT_ERR_INVALID_UPDATE_VERSION);    /* a late copy */
+    assert_int_equal(lose(desk, 1, row.partition_epoch), OT_OK);               /* the leader: one of the others, and it is not eligible though isr is too small */
+    row = row_of(desk);
+    assert_int_equal(row.leader, 2);
+    assert_int_equal(row.isr, 2);
+    assert_int_equal(row.elr, 0);
+    assert_int_equal(row.leader_epoch, before.leader_epoch + 2);
+    assert_int_equal(lose(desk, 3, row.partition_epoch), OT_OK);               /* out already, and made anew once more */
+    assert_int_equal(row_of(desk).leader_epoch, before.leader_epoch + 3);
+}
+
+static void the_last_holder_is_remembered_when_it_is_lost(void **state)
+{
+    struct desk *desk = *state;
+    int32_t alone[] = { 1 };
+    assert_int_equal(alter(desk, alone, 1), OT_OK);            /* 2 and 3 are eligible: the others hold what was committed */
+    assert_int_equal(fence(desk, 2), OT_OK);
+    assert_int_equal(fence(desk, 3), OT_OK);
+    struct coord_partition row = row_of(desk);
+    assert_int_equal(row.leader, 1);
+    assert_int_equal(desk_register(desk, 2, 12, COORD_BOOT_MACHINE_CRASH), OT_OK);
+    assert_int_equal(desk_register(desk, 3, 13, COORD_BOOT_MACHINE_CRASH), OT_OK);
+    row = row_of(desk);
+    assert_int_equal(row.isr, 1);
+    assert_int_equal(row.elr, 0);
+    const uint64_t members = row.last_members;
+    assert_int_equal(lose(desk, 1, row.partition_epoch), OT_OK);
+    row = row_of(desk);
+    assert_int_equal(row.leader, -1);
+    assert_int_equal(row.isr | row.elr, 0);
+    assert_int_equal(row.last_members, members);
+    assert_true((members & 1) != 0);
+}
+
 static enum ot_err reassign(struct desk *desk, const int32_t *target, int32_t count)
 {
     struct coord_request ask = { .ask = COORD_ASK_REASSIGN, .u.reassign = { .topic_id = topic_id, .target = target, .count = count } };
@@ -359,6 +414,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(who_leaves_below_min_isr_stays_eligible), TEST(altering_is_compared_and_set), TEST(the_preferred_leader_is_elected_when_it_is_in_sync),
+        TEST(a_lost_replica_is_nobody_to_rely_on), TEST(the_last_holder_is_remembered_when_it_is_lost),
         TEST(an_unclean_election_says_what_may_be_lost), TEST(a_reassignment_ends_when_the_new_ones_are_in_sync),
         TEST(a_reassignment_can_be_cancelled_and_replaced),
         TEST(a_preferred_election_passes_over_a_broker_in_maintenance), TEST(a_broker_that_leaves_gets_nothing_new), TEST(who_was_forgotten_comes_back_without_marks),
