@@ -372,6 +372,12 @@ enum ot_err broker_begin(struct broker *broker)
         const struct broker_view *view = broker_view_take(broker);
         ot_log(OT_LOG_INFO, "broker", "started", "node=%d cluster=%s term=%d broker_epoch=%lld last_stop=%s partitions=%u", broker->node_id, broker->identity->cluster_id,
             view->term, (long long)atomic_load(&broker->broker_epoch), broker->first_start ? "none" : boots[boot], atomic_load(&broker->core.partitions_total));
+        struct broker_view_cluster cluster;
+        broker_view_cluster(view, &cluster);
+        if (cluster.forced_ms != 0) {
+            ot_log(OT_LOG_ERROR, "broker", "metadata_may_be_lost", "forced_wall_ms=%lld text=\"the voters of this cluster were forced: what the lost ones had decided and nobody else knew is gone\"",
+                (long long)cluster.forced_ms);
+        }
         broker_view_give(view);
     }
     free(broker->identity);

@@ -34,6 +34,7 @@
     X(coordinator_voters, "coordinator.voters", LIST, NULL, 0, 0, NULL, RESTART, NULL, "ID@HOST:PORT of the nodes that found the cluster, the same on each of them; a node that is not among them follows them. Without it this node is a cluster of its own") \
     X(coordinator_join, "coordinator.join", LIST, NULL, 0, 0, NULL, RESTART, NULL, "ID@HOST:PORT of voters of a cluster that exists: this node never founds one, it becomes part of that one") \
     X(coordinator_election_timeout_ms, "coordinator.election.timeout.ms", INT, "1000", 50, 60000, NULL, RESTART, NULL, "silence of the coordinator after which another one is elected, once to twice as long; it is heard of ten times in it") \
+    X(coordinator_auto_readmit, "coordinator.auto.readmit", BOOL, "true", 0, 0, NULL, RESTART, NULL, "a voter that comes back with another directory is given its vote again by itself, once most of the other voters agree") \
     X(broker_heartbeat_interval_ms, "broker.heartbeat.interval.ms", INT, "2000", 50, 60000, NULL, RESTART, NULL, "how often a broker tells the coordinator that it lives") \
     X(broker_session_timeout_ms, "broker.session.timeout.ms", INT, "9000", 200, 600000, NULL, RESTART, NULL, "silence of a broker after which it is taken for gone") \
     X(ottla_leader_lease, "ottla.leader.lease", CHOICE, "none", 0, 0, "none|strict", RESTART, NULL, "strict: a broker that the coordinator may take for gone refuses acks=0 and acks=1 records") \

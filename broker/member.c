@@ -268,6 +268,7 @@ static void beaten(struct broker *broker, const struct coord_request *request)
         atomic_store(&broker->core.lease_end_us, (int64_t)coord_lease_end_us((uint64_t)member->sent_us, session_us));
     }
     note_answer(broker, request);
+    if (!request->fenced && !member->leaving) broker_readmit_look(broker);
 }
 
 static void answered(struct broker_ask *ask)

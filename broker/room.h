@@ -100,6 +100,8 @@ struct broker_identity;
 /* Until it is registered and has applied that; blocks. CANCELLED: the server is to stop. */
 OT_MUST_CHECK enum ot_err broker_member_register(struct broker *broker, const struct broker_identity *identity, enum coord_boot boot);
 void broker_member_serve(struct broker *broker);           /* it may lead from here on; blocks until the coordinator said so when it is alone */
+void broker_readmit_look(struct broker *broker);           /* readmit.c: does the cluster know this voter by another directory? On the coordinator's thread */
+bool broker_member_electable(struct broker *broker);       /* since the start it was told so once; any thread */
 void broker_member_leave(struct broker *broker);           /* hands over what it leads; blocks, bounded */
 void broker_member_end(void *arg /* the broker */);         /* on the coordinator's thread: no further heartbeat */
 void broker_member_applied(struct broker *broker, struct ot_blob delta);   /* on the coordinator's thread */
@@ -112,6 +114,7 @@ struct broker {
     struct broker_peers *peers;                /* NULL: there are none */
     struct broker_replication_links *replication;          /* likewise */
     struct broker_member member;
+    struct { struct broker_ask ask; bool asking; } readmit;    /* of the coordinator's thread */
     struct broker_views views;
     struct broker_producer_ids producer_ids;
     struct broker_auto auto_creates;

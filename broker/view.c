@@ -130,7 +130,7 @@ void broker_view_cluster(const struct broker_view *view, struct broker_view_clus
     struct ot_coord_cluster_row row;
     enum ot_err err = coord_cluster_get(&view->value, &row);
     OT_ASSERT(err == OT_OK);                   /* rows were checked when they came from the disk, and are ours since */
-    *out = (struct broker_view_cluster){ row.cluster_id, view->controller_id, view->term, view->value.stamp.version, view->this_broker };
+    *out = (struct broker_view_cluster){ row.cluster_id, view->controller_id, view->term, view->value.stamp.version, view->this_broker, row.forced_ms };
 }
 
 bool broker_view_next_broker(const struct broker_view *view, int32_t after, struct ot_arena *arena, struct broker_view_broker *out)

@@ -12,7 +12,8 @@ struct broker_view;
 const struct broker_view *broker_view_take(struct broker *broker);
 void broker_view_give(const struct broker_view *view);
 
-struct broker_view_cluster { struct ot_str cluster_id; int32_t controller_id; int32_t term; int64_t version; int32_t this_broker; };
+struct broker_view_cluster { struct ot_str cluster_id; int32_t controller_id; int32_t term; int64_t version; int32_t this_broker;
+    int64_t forced_ms /* wall time at which voters were forced: metadata may have been lost then; 0 never */; };
 void broker_view_cluster(const struct broker_view *view, struct broker_view_cluster *out);
 
 struct broker_view_endpoint { struct ot_str listener, host /* null: as the client reached it */; int32_t port; struct ot_str security; };

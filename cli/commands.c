@@ -8,6 +8,7 @@
 #include "cli/diagnostics.h"
 #include "cli/doctor.h"
 #include "cli/events.h"
+#include "cli/force_voters.h"
 #include "cli/group.h"
 #include "cli/group_file.h"
 #include "cli/job.h"
@@ -61,6 +62,8 @@ const struct cli_command cli_commands[] = {
         "  ottla cluster txn list --longer-than-ms 60000\n  ottla cluster txn describe orders-writer\n  ottla cluster txn abort orders-writer", cli_txn_flags, cli_txn_run, cli_api_flags },
     { "cluster", "voters", "[list|add|remove|replace] [broker]", "who votes for the coordinator; a broker that follows may, one that is gone need not, one that came back empty may again",
         "  ottla cluster voters\n  ottla cluster voters add 2\n  ottla cluster voters replace 3", cli_voters_flags, cli_voters_run, cli_kafka_flags },
+    { "cluster", "force-voters", NULL, "most voters are lost for good: a node that is left goes on alone with what it knows (the server is stopped)",
+        "  ottla cluster force-voters --data /var/lib/ottla\n  ottla cluster force-voters --data /var/lib/ottla --confirm 8jKpQ0rTQvGd2mZ4yXcWaA", cli_force_voters_flags, cli_force_voters_run },
     { "topic", "list", NULL, "the topics", "  ottla topic list\n  ottla topic list --state under_replicated -o name", cli_topic_list_flags, cli_topic_list_run, cli_api_flags },
     { "topic", "describe", "<topic>", "one topic and its partitions", "  ottla topic describe orders\n  ottla topic describe orders --watch=5", cli_watch_flags, cli_topic_describe_run, cli_api_flags },
     { "topic", "create", "<topic>", "make a topic",

@@ -113,6 +113,19 @@ static void no_stuck_transactions(struct check_run *run)
     free(stuck.producers);
 }
 
+/* Voters were forced (ottla cluster force-voters): what the lost ones had decided and nobody else knew is gone. */
+static void metadata_whole(struct check_run *run)
+{
+    struct broker_view_cluster cluster;
+    broker_view_cluster(run->view, &cluster);
+    if (cluster.forced_ms == 0) return;
+    run->count = 1;
+    if (run->out == NULL) return;
+    rest_json_open(run->out, NULL, '{');
+    rest_json_time(run->out, "voters_forced_at", cluster.forced_ms);
+    rest_json_close(run->out, '}');
+}
+
 /* Of this broker alone: how far brokers are apart is not measured. */
 static void clock_skew(struct check_run *run)
 {
@@ -137,6 +150,7 @@ static const struct { const char *name; bool failing, local; void (*run)(struct 
     { "log_dirs_online", false, true, log_dirs_online },
     { "no_stuck_transactions", false, true, no_stuck_transactions },
     { "clock_skew", false, true, clock_skew },
+    { "metadata_whole", false, false, metadata_whole },
 };
 OT_STATIC_ASSERT(OT_ARRAY_COUNT(checks) <= REST_CHECKS_MAX, "since when each is as it is");
 

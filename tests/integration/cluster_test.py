@@ -1,6 +1,7 @@
 """Three brokers as one cluster: founding, elections, requests through any of them, deaths and comings back. Real processes on loopback."""
 import json
 import socket
+import subprocess
 
 import batch
 import harness
@@ -245,7 +246,7 @@ def test_a_broker_that_is_gone_for_good_is_forgotten(make):
 
 def test_a_dead_voter_is_replaced_by_an_empty_one(make):
     import shutil
-    cluster = make().start()
+    cluster = make(coordinator_auto_readmit="false").start()
     leader = cluster.controller()
     lost = next(i for i in cluster.nodes if i != leader)
     with cluster.nodes[leader].connect() as c:     # not on the broker that is lost: it is the only copy
@@ -261,6 +262,60 @@ def test_a_dead_voter_is_replaced_by_an_empty_one(make):
     cluster.kill(third)                            # now its vote is needed
     assert create(cluster.nodes[lost], "with-the-new-one")["errorCode"] == 0
     cluster.start_one(third)
+    cluster.stop()
+
+
+def test_a_voter_that_comes_back_empty_votes_again_by_itself(make):
+    import shutil
+    cluster = make().start()
+    leader = cluster.controller()
+    lost, third = (i for i in cluster.nodes if i != leader)
+    assert create(cluster.nodes[leader], "kept")["errorCode"] == 0
+    cluster.kill(lost)
+    shutil.rmtree(cluster.nodes[lost].data)
+    cluster.start_one(lost)
+    assert "kept" in topics_of(cluster.nodes[lost])
+    harness.until(lambda: "readmitted" in cluster.nodes[lost].log(), 30, lambda: cluster.nodes[lost].log_tail())
+    cluster.kill(third)                            # now its vote is needed
+    cluster.controller(bound_s=30)
+    assert create(cluster.nodes[lost], "with-the-new-one")["errorCode"] == 0
+    cluster.start_one(third)
+    cluster.stop()
+
+
+def test_a_lost_majority_is_given_up_by_an_operators_word(make):
+    import shutil
+    cluster = make().start()
+    left = cluster.controller()
+    row = {"name": "kept", "numPartitions": -1, "replicationFactor": -1, "assignments": [{"partitionIndex": 0, "brokerIds": [left]}]}
+    with cluster.nodes[left].connect() as c:
+        assert c.ask("CreateTopics", 7, {"topics": [row], "timeoutMs": 10000})["topics"][0]["errorCode"] == 0
+    node, gone = cluster.nodes[left], [i for i in cluster.nodes if i != left]
+
+    def force(*more):
+        words = [harness.BINARY, "cluster", "force-voters", "--data", str(node.data), *more]
+        return subprocess.run(words, capture_output=True, text=True, timeout=60)
+    answer = force()
+    assert answer.returncode == 4 and "a server runs on it" in answer.stderr, answer
+    for i in cluster.nodes:
+        cluster.kill(i)
+    for i in gone:
+        shutil.rmtree(cluster.nodes[i].data)
+    answer = force()
+    assert answer.returncode == 2 and "Nothing was changed" in answer.stdout, answer
+    assert force("--confirm", "another").returncode == 2
+    cluster_id = answer.stderr.rsplit("--confirm ", 1)[1].split()[0]
+    answer = force("--confirm", cluster_id)
+    assert answer.returncode == 0 and f"node {left} is the only voter now" in answer.stdout, answer
+    cluster.start_one(left)
+    assert "kept" in topics_of(node)
+    assert "metadata_may_be_lost" in node.log()
+    status, _, body = harness.http(node.rest + "/v1/health/checks/metadata_whole")
+    assert status == 503 and json.loads(body)["count"] == 1
+    for i in gone:                                 # empty now: they follow, and vote when somebody says so
+        cluster.start_one(i)
+    assert add_voter(cluster.nodes[gone[0]], gone[0])["errorCode"] == 0
+    assert create(cluster.nodes[gone[1]], "after")["errorCode"] == 0
     cluster.stop()
 
 
