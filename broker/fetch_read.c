@@ -14,7 +14,7 @@ static enum ot_err admit_follower(const struct broker_fetch *fetch, struct broke
     struct broker_partition *partition = node->partition;
     const struct replica_epoch_end found = broker_follow_parts(partition, node->last_epoch);
     struct replica_fetch told = { .follower = fetch->replica_id, .broker_epoch = fetch->replica_epoch, .leader_epoch = node->leader_epoch, .offset = node->offset,
-        .flushed_end = node->flushed_end, .matches = !replica_diverges(node->offset, node->last_epoch, found) };
+        .flushed_end = node->flushed_end, .log_start = node->log_start_offset, .matches = !replica_diverges(node->offset, node->last_epoch, found) };
     node->log_end = partition->state_end;
     if (!told.matches) {
         row->diverging_epoch = found.epoch;
@@ -214,7 +214,7 @@ enum ot_err broker_fetch_read(struct broker_fetch *fetch, bool may_block, bool *
         fetch->bytes += row->read.bytes;
         room = row->read.bytes >= room ? 0 : room - row->read.bytes;
         if (row->error != OT_OK || row->diverging_end_offset >= 0 || row->preferred_replica >= 0) *answer_now = true;
-        if (fetch->follower && row->error == OT_OK && row->high_watermark > node->known_high_watermark) *answer_now = true;
+        if (fetch->follower && row->error == OT_OK && (row->high_watermark > node->known_high_watermark || row->log_start_offset > node->log_start_offset)) *answer_now = true;
         if (!set->incremental || !told(node, row)) node->row = (int32_t)fetch->row_count++;
         else if (!node->behind) broker_fetch_clean(node);      /* nothing to say until it is signalled */
     }

@@ -1,6 +1,8 @@
 /* ListOffsets, OffsetForLeaderEpoch and DeleteRecords: all parts of a call run on one I/O thread, since any of them may have to read. */
 #include "broker/core.h"
 
+#define LOOK_US 5000                           /* at the followers' starts: they come with their next fetch */
+
 static enum ot_err owner_of(struct broker_offsets *offsets, struct broker_offsets_part *part, struct broker_partition **out)
 {
     struct broker *broker = offsets->broker;
@@ -110,6 +112,8 @@ static enum ot_err delete_records(struct broker_offsets_part *part, struct broke
     eng_log_set_start(owner->log, before);
     part->offset = eng_log_start_offset(owner->log);
     part->store_dir = owner->store_dir;
+    part->deleted_to = part->offset;
+    part->waits = owner->replica.applied && owner->replica.row.replica_count > 1;
     if (atomic_load(&owner->stage) == BROKER_PARTITION_OPEN) broker_partition_advance(owner, &done);      /* the last stable offset is not below the start */
     broker_partition_wake_fetches(owner);
     pthread_mutex_unlock(&owner->mutex);
@@ -122,6 +126,7 @@ static void one(struct broker_offsets *offsets, struct broker_offsets_part *part
     struct broker_partition *owner = NULL;
     part->offset = part->timestamp_ms = -1;
     part->leader_epoch = -1;
+    part->waits = false;
     part->error = owner_of(offsets, part, &owner);
     if (part->error == OT_OK) {
         struct eng_epoch_end end;
@@ -154,6 +159,46 @@ static void keep_deleted(struct broker_offsets *offsets)
         if (offsets->parts[i].error == OT_OK && (failed >> offsets->parts[i].store_dir & 1) != 0) offsets->parts[i].error = OT_ERR_KAFKA_STORAGE_ERROR;
 }
 
+/* ---- DeleteRecords, as Kafka's: answered once every live replica begins there, with the least of where they do */
+
+static void low_watermark(struct broker_offsets *offsets, struct broker_offsets_part *part)
+{
+    struct broker_partition *owner = NULL;
+    part->error = owner_of(offsets, part, &owner);
+    if (part->error == OT_OK) {
+        pthread_mutex_lock(&owner->mutex);
+        part->offset = replica_low_watermark(&owner->replica, eng_log_start_offset(owner->log));
+        pthread_mutex_unlock(&owner->mutex);
+        part->waits = part->offset < part->deleted_to;
+        leave(owner);
+    } else {
+        part->waits = false;
+    }
+    broker_partition_put(owner);
+}
+
+static void wait_for_followers(struct broker_offsets *offsets)
+{
+    struct ot_exec *exec = broker_core_of(offsets->broker)->background_exec;
+    const bool late = ot_exec_now_us(exec) >= offsets->deadline_us || atomic_load(&broker_core_of(offsets->broker)->stopping);
+    bool waits = false;
+    for (uint32_t i = 0; i < offsets->part_count; i++) {
+        struct broker_offsets_part *part = &offsets->parts[i];
+        if (part->error == OT_OK && part->waits) low_watermark(offsets, part);
+        if (part->waits && late) part->error = OT_ERR_REQUEST_TIMED_OUT;
+        waits |= part->waits;
+    }
+    if (waits && !late) {
+        ot_exec_timer_set(exec, &offsets->timer, ot_exec_now_us(exec) + LOOK_US);
+        return;
+    }
+    offsets->call.task.run = done_run;
+    ot_exec_post(offsets->call.home, &offsets->call.task);
+}
+
+static void look_again(struct ot_timer *timer) { wait_for_followers(OT_CONTAINER(timer, struct broker_offsets, timer)); }      /* on the background executor, as the first look */
+static void look_run(struct ot_task *task) { wait_for_followers(OT_CONTAINER(task, struct broker_offsets, io_task)); }
+
 static void io_run(struct ot_task *task)
 {
     struct broker_offsets *offsets = OT_CONTAINER(task, struct broker_offsets, io_task);
@@ -162,7 +207,15 @@ static void io_run(struct ot_task *task)
         one(offsets, &offsets->parts[i]);
         deleted |= offsets->kind == BROKER_DELETE_RECORDS && offsets->parts[i].error == OT_OK;
     }
-    if (deleted) keep_deleted(offsets);
+    if (deleted) {
+        struct broker_core *core = broker_core_of(offsets->broker);
+        keep_deleted(offsets);
+        offsets->timer = (struct ot_timer){ .fired = look_again };
+        offsets->deadline_us = ot_exec_now_us(core->background_exec) + (int64_t)OT_MAX(offsets->timeout_ms, 0) * 1000;
+        offsets->io_task.run = look_run;
+        ot_exec_post(core->background_exec, &offsets->io_task);
+        return;
+    }
     offsets->call.task.run = done_run;
     ot_exec_post(offsets->call.home, &offsets->call.task);
 }

@@ -14,17 +14,18 @@ struct broker_offsets_part {
     enum ot_err error;
     int64_t offset, timestamp_ms;              /* DELETE_RECORDS: offset = new low watermark; EPOCH_END: end offset. -1 unknown */
     int32_t leader_epoch;                      /* of the record; EPOCH_END: the epoch that ends there */
-    uint32_t store_dir;                        /* own */
+    uint32_t store_dir; bool waits; int64_t deleted_to;        /* own */
 };
 struct broker_offsets {
     struct broker_call call;
     enum broker_offsets_kind kind;
     int16_t api_version;
     bool read_committed;
-    int32_t timeout_ms;                        /* DELETE_RECORDS */
+    int32_t timeout_ms;                        /* DELETE_RECORDS: how long live followers are waited for; then REQUEST_TIMED_OUT, and the records are gone here all the same */
     struct broker_offsets_part *parts; uint32_t part_count;
     struct broker *broker;                     /* own from here */
     struct ot_task io_task;
+    struct ot_timer timer; int64_t deadline_us; /* DELETE_RECORDS that waits for followers */
 };
 void broker_offsets(struct broker *broker, struct broker_offsets *offsets);    /* done is never called before this returns */
 

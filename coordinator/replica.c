@@ -181,7 +181,7 @@ static void load_peers(struct replica *replica, const struct coord_partition *ro
     int32_t old_count = replica->applied ? replica->row.replica_count : 0;
     memcpy(old, replica->peers, (size_t)old_count * sizeof old[0]);
     for (int32_t i = 0; i < row->replica_count; i++) {
-        struct replica_peer fresh = { .id = row->replicas[i], .end = -1, .flushed_end = -1 };
+        struct replica_peer fresh = { .id = row->replicas[i], .end = -1, .flushed_end = -1, .log_start = -1 };
         for (int32_t j = 0; j < old_count; j++) {
             if (old[j].id != row->replicas[i]) {
                 continue;
@@ -204,7 +204,7 @@ static void lead(struct replica *replica, uint64_t now_us)
     replica->durable_reported = false;
     for (int32_t i = 0; i < replica->row.replica_count; i++) {
         struct replica_peer *peer = &replica->peers[i];
-        peer->end = peer->flushed_end = peer->fetched_log_end = -1;
+        peer->end = peer->flushed_end = peer->fetched_log_end = peer->log_start = -1;
         peer->fetched_us = peer->caught_up_us = now_us;        /* everybody gets the full time to show up */
     }
 }
@@ -322,6 +322,7 @@ enum ot_err replica_fetched(struct replica *replica, const struct replica_fetch 
     } else if (fetch->offset >= peer->fetched_log_end && peer->fetched_log_end >= 0) {
         peer->caught_up_us = OT_MAX(peer->caught_up_us, peer->fetched_us);
     }
+    peer->log_start = OT_MAX(peer->log_start, fetch->log_start);
     peer->fetched_us = now_us;
     peer->fetched_log_end = replica->log_end;
     peer->end = OT_MAX(peer->end, fetch->offset);
@@ -329,6 +330,18 @@ enum ot_err replica_fetched(struct replica *replica, const struct replica_fetch 
     advance(replica);
     maybe_expand(replica, now_us);
     return OT_OK;
+}
+
+int64_t replica_low_watermark(const struct replica *replica, int64_t own_start)
+{
+    int64_t least = own_start;
+    for (int32_t i = 0; i < replica->row.replica_count; i++) {
+        const struct replica_peer *peer = &replica->peers[i];
+        if (peer->id != replica->self && peer->live) {
+            least = OT_MIN(least, peer->log_start);
+        }
+    }
+    return least;
 }
 
 /* ---- durable_since (§7) */

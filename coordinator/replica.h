@@ -23,6 +23,7 @@ struct replica_peer {                          /* one for each of row.replicas, 
     int64_t proposed_epoch;                    /* broker_epoch when the pending proposal was made: the life that was seen to be caught up */
     bool live;                                 /* unfenced and not stopping, by the applied version */
     int64_t end, flushed_end;                  /* acknowledged in this leader epoch; -1: nothing yet */
+    int64_t log_start;                         /* of its log when it fetched last in this epoch; -1: nothing yet */
     int64_t fetched_log_end;                   /* the leader's log end when it fetched last */
     uint64_t fetched_us, caught_up_us;
 };
@@ -70,10 +71,13 @@ struct replica_fetch {
     int64_t offset;                            /* its log end */
     int64_t flushed_end;                       /* -1: it does not say */
     bool matches;                              /* replica_diverges was asked and said no */
+    int64_t log_start;                         /* -1: it does not say */
 };
 /* NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH (older), UNKNOWN_LEADER_EPOCH (newer), REPLICA_NOT_AVAILABLE (no replica of this partition), STALE_BROKER_EPOCH (older than
  * applied; or newer: UNKNOWN too, ask again once it is applied). */
 OT_MUST_CHECK enum ot_err replica_fetched(struct replica *replica, const struct replica_fetch *fetch, uint64_t now_us);
+/* Where all live replicas begin at the latest, this leader's own start given: the least of what each said last. -1: one has not said anything yet. */
+int64_t replica_low_watermark(const struct replica *replica, int64_t own_start);
 /* May an append that wants acks=all begin? NOT_ENOUGH_REPLICAS. */
 OT_MUST_CHECK enum ot_err replica_may_append(const struct replica *replica, bool acks_all);
 /* Followers that lag for too long leave: by the clock. Call it every half of lag_us_max or more often. */

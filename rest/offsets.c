@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#define FOLLOWERS_MS 10000                     /* until those that live have cut their logs too */
+
 struct job { struct broker_offsets offsets; struct broker_offsets_part part; struct rest_call *call; bool dry_run; int64_t log_start_offset, high_watermark; };
 
 /* Topic and partition of the path, checked against the committed state; NULL: answered. */
@@ -130,6 +132,7 @@ void rest_records_delete(struct rest_call *call)
     struct job *job = job_new(call, BROKER_DELETE_RECORDS);
     if (job == NULL) return;
     job->part.at = before;
+    job->offsets.timeout_ms = FOLLOWERS_MS;
     job->dry_run = dry_run;
     job->offsets.call.done = cut;
     ends_of(job);
