@@ -365,6 +365,7 @@ enum ot_err broker_begin(struct broker *broker)
     if (err == OT_OK) {
         broker_metrics_cluster_watch(broker);
         broker_core_start(&broker->core);
+        broker_scrub_start(broker);
         int expected = BROKER_STARTING;        /* not if it halted meanwhile */
         atomic_compare_exchange_strong(&broker->stage, &expected, BROKER_SERVING);
         broker_member_serve(broker);
@@ -398,6 +399,7 @@ enum ot_err broker_make(const struct broker_setup *setup, struct broker **out)
     broker_producer_ids_init(broker);
     broker_telemetry_init(&broker->telemetry, setup->metrics);
     broker_jobs_init(broker);
+    broker_scrub_init(broker);
     broker_member_init(broker);
     pthread_mutex_init(&broker->auto_creates.mutex, NULL);
     pthread_mutex_init(&broker->rest.mutex, NULL);
@@ -450,6 +452,7 @@ void broker_stop(struct broker *broker)
         broker_events_stop(broker->events);
         broker_coordinator_refuse(broker->coordinator);
     }
+    broker_scrub_stop(broker);
     broker_jobs_stop(broker);
     broker_shards_stop(broker);
     broker_replication_links_stop(broker->replication);
@@ -510,6 +513,7 @@ void broker_close(struct broker *broker)
     broker_producer_ids_free(broker);
     broker_telemetry_free(&broker->telemetry);
     broker_jobs_free(broker);
+    broker_scrub_free(broker);
     broker_member_free(broker);
     ot_map_free(&broker->auto_creates.names);
     pthread_mutex_destroy(&broker->auto_creates.mutex);

@@ -101,6 +101,10 @@
     X(log_append_mapped_bytes_max, "log.append.mapped.bytes.max", LONG, "1073741824", 0, INT64_MAX, NULL, RESTART, NULL, "cap of mapped segment tails") \
     X(producer_id_expiration_ms, "producer.id.expiration.ms", INT, "86400000", 1, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "how long an idle producer is remembered") \
     X(ottla_producers_per_partition_max, "ottla.producers.per.partition.max", INT, "10000", 1, 10000000, NULL, RESTART, NULL, "producer ids that a partition remembers") \
+    X(leader_replication_throttled_rate, "leader.replication.throttled.rate", LONG, "9223372036854775807", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "bytes per second that a leader gives to followers of the replicas that topics list as throttled (leader.replication.throttled.replicas)") \
+    X(follower_replication_throttled_rate, "follower.replication.throttled.rate", LONG, "9223372036854775807", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "bytes per second that a follower takes for the replicas that topics list as throttled (follower.replication.throttled.replicas)") \
+    X(ottla_scrub_bytes_per_second, "ottla.scrub.bytes.per.second", LONG, "8388608", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "how fast sealed segments are read again to find damage; 0 = never") \
+    X(ottla_scrub_interval_ms, "ottla.scrub.interval.ms", LONG, "604800000", 1, INT64_MAX / 1000, NULL, CLUSTER_WIDE, NULL, "how long after a pass over all sealed segments began the next one begins; the first of a start begins after a minute, or after this if that is less") \
     X(ottla_durability, "ottla.durability", CHOICE, "auto", 0, 0, "auto|replicated|fsync|replicated+fsync", CLUSTER_WIDE, NULL, "what an acks=all answer means") \
     X(ottla_disk_free_warn_bytes, "ottla.disk.free.warn.bytes", LONG, "10737418240", 0, INT64_MAX, NULL, PER_BROKER, NULL, "free space below which a warning is given") \
     X(ottla_disk_free_refuse_bytes, "ottla.disk.free.refuse.bytes", LONG, "1073741824", 0, INT64_MAX, NULL, PER_BROKER, NULL, "free space below which produce is refused") \

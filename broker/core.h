@@ -8,6 +8,7 @@
 #include "broker/metrics.h"
 #include "coordinator/replica.h"
 #include "broker/openings.h"
+#include "broker/throttle.h"
 #include "engine/codec.h"
 #include <pthread.h>
 #include <time.h>
@@ -82,6 +83,7 @@ struct broker_core {
 
     struct broker_openings openings;
     struct broker_fetch_sessions *sessions;
+    struct { struct broker_throttle leader, follower; } throttles;
     struct broker_replication *replication;    /* NULL: nothing is fetched from others, and nothing proposed */
     struct ot_timer tick;                      /* on background_exec */
     struct ot_task tick_task, stop_task;
@@ -151,6 +153,8 @@ struct broker_partition {
     struct broker_role *next_role;             /* a row that waits: for the log to open, or for what the lane writes in the old epoch */
     struct broker_follow *follow;              /* what the leader answered, until the lane has done it */
     uint32_t follower_nodes;                   /* entries of followers among fetch_nodes: they are woken by every append */
+    bool throttled_leader, throttled_follower; /* its topic lists this replica as throttled, as leader or follower (throttle.h) */
+    bool yielding;                             /* takes no records from producers: another one is to lead as soon as it has all */
     bool cutting;                              /* the log is being cut: its producer state is not to be looked at */
     _Atomic bool look_posted;
     struct ot_task look_task;                  /* on the replication's executor: whom to fetch from, what to propose */

@@ -62,6 +62,7 @@ static void answer(struct broker_fetch *fetch)
         if (topic == NULL) continue;
         ot_series_add(topic->series.fetch_requests, 1);
         ot_series_add(topic->series.bytes_out, fetch->rows[i].read.bytes);
+        if (fetch->rows[i].throttled && fetch->rows[i].read.bytes > 0) broker_throttle_spend(&broker_core_of(fetch->broker)->throttles.leader, fetch->rows[i].read.bytes);
     }
     ot_exec_timer_cancel(fetch->call.home, &fetch->timer);
     if (fetch->set != NULL) {

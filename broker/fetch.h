@@ -35,6 +35,7 @@ struct broker_fetch_row {                      /* one partition as it is answere
     const struct eng_aborted *aborted;         /* read_committed only */
     int32_t aborted_count;                     /* -1: null */
     struct eng_read_result read;
+    bool throttled;                            /* the broker's own: it counts for the leader's throttle */
     struct broker_topic *counted;              /* the broker's own: whose series count the answer */
 };
 

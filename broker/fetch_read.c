@@ -8,6 +8,12 @@ static void row_error(struct broker_fetch_row *row, enum ot_err error)
     row->high_watermark = row->last_stable_offset = row->log_start_offset = -1;
 }
 
+static bool in_isr(const struct broker_partition *partition, int32_t id)
+{
+    const struct coord_partition *row = &partition->replica.row;
+    return partition->replica.applied && (coord_replica_bit(row, id) & row->isr) != 0;
+}
+
 /* What a follower asks for says what it has (once per fetch), and whether its history is ours. True: the row is complete. */
 static enum ot_err admit_follower(const struct broker_fetch *fetch, struct broker_fetch_node *node, struct broker_fetch_row *row, struct broker_produce_part **done)
 {
@@ -16,6 +22,8 @@ static enum ot_err admit_follower(const struct broker_fetch *fetch, struct broke
     struct replica_fetch told = { .follower = fetch->replica_id, .broker_epoch = fetch->replica_epoch, .leader_epoch = node->leader_epoch, .offset = node->offset,
         .flushed_end = node->flushed_end, .log_start = node->log_start_offset, .matches = !replica_diverges(node->offset, node->last_epoch, found) };
     node->log_end = partition->state_end;
+    row->throttled = partition->throttled_leader;
+    node->throttled = row->throttled && !in_isr(partition, fetch->replica_id);
     if (!told.matches) {
         row->diverging_epoch = found.epoch;
         row->diverging_end_offset = found.end;
@@ -125,6 +133,12 @@ static enum ot_err aborted(struct broker_fetch *fetch, struct broker_fetch_node 
     return OT_OK;
 }
 
+static bool is_held(struct broker_core *core)
+{
+    const int64_t rate = broker_config_current(core->config)->leader_replication_throttled_rate;
+    return broker_throttle_wait_us(&core->throttles.leader, rate, ot_exec_now_us(core->background_exec)) > 0;
+}
+
 static enum ot_err read_node(struct broker_fetch *fetch, struct broker_fetch_node *node, struct broker_fetch_row *row, uint32_t room, bool first, bool may_block)
 {
     struct broker_partition *partition = node->partition;
@@ -133,6 +147,10 @@ static enum ot_err read_node(struct broker_fetch *fetch, struct broker_fetch_nod
     row->high_watermark = atomic_load_explicit(&partition->high_watermark, memory_order_acquire);
     row->last_stable_offset = atomic_load_explicit(&partition->last_stable_offset, memory_order_acquire);
     if (fetch->follower ? row->diverging_end_offset >= 0 : diverges(node, row)) return OT_OK;
+    if (fetch->follower && node->throttled && node->offset < node->log_end && is_held(partition->core)) {
+        node->behind = true;                   /* it asks again */
+        return OT_OK;
+    }
     if (is_near(fetch) && (row->preferred_replica = near_replica(fetch, node)) >= 0) return OT_OK;     /* there, and nothing from here */
     if (fetch->read_committed && eng_log_has_aborted(log) && !may_block) return OT_ERR_BUSY;
     struct eng_read how = {

@@ -28,6 +28,7 @@ struct broker_fetch_node {
     int64_t offset, log_start_offset, sent_high_watermark, sent_log_start;
     int32_t leader_epoch, last_epoch, max_bytes;
     int64_t flushed_end, known_high_watermark, log_end;        /* of a follower; log_end: the leader's, when it was admitted */
+    bool throttled;                            /* of a follower: it is held back while the leader's throttle is shut */
     bool counted;                              /* what the follower asked for was told to the replica machine */
     uint64_t order;                            /* session: order of arrival */
 };

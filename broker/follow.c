@@ -49,7 +49,8 @@ bool broker_follow_place(struct broker_partition *partition, struct broker_follo
     if (follows) {
         *out = (struct broker_follow_place){ .leader = replica->row.leader, .leader_epoch = replica->row.leader_epoch, .offset = replica->log_end,
             .last_epoch = eng_epochs_latest(eng_log_epochs(partition->log)), .flushed_end = replica->flushed_end, .log_start_offset = eng_log_start_offset(partition->log),
-            .high_watermark = replica->high_watermark };
+            .high_watermark = replica->high_watermark, .throttled = partition->throttled_follower,
+            .in_sync = (replica->row.isr & coord_replica_bit(&replica->row, replica->self)) != 0 };
     }
     pthread_mutex_unlock(&partition->mutex);
     return follows;

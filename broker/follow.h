@@ -20,6 +20,7 @@ struct broker_follow_place {
     int32_t leader, leader_epoch;
     int64_t offset; int32_t last_epoch;        /* of the own log */
     int64_t flushed_end, log_start_offset, high_watermark;
+    bool throttled, in_sync;                   /* listed for the follower's throttle; which does not hold it while it is in isr */
 };
 bool broker_follow_place(struct broker_partition *partition, struct broker_follow_place *out);
 

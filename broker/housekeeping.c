@@ -178,6 +178,8 @@ enum ot_err broker_core_init(struct broker_core *core, const struct broker_setup
     core->tick_task.run = tick_run;
     core->stop_task.run = stop_run;
     broker_flush_init(core);
+    broker_throttle_init(&core->throttles.leader);
+    broker_throttle_init(&core->throttles.follower);
     pthread_rwlock_init(&core->registry, NULL);
     pthread_mutex_init(&core->decoders_mutex, NULL);
     pthread_mutex_init(&core->checkpoints_mutex, NULL);
@@ -291,6 +293,8 @@ uint64_t broker_core_free(struct broker_core *core)
     broker_openings_free(&core->openings);
     pthread_rwlock_destroy(&core->registry);
     pthread_mutex_destroy(&core->decoders_mutex);
+    broker_throttle_free(&core->throttles.leader);
+    broker_throttle_free(&core->throttles.follower);
     pthread_mutex_destroy(&core->checkpoints_mutex);
     return atomic_load(&core->unclean);
 }

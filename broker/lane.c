@@ -113,7 +113,7 @@ static bool may_append(struct broker_partition *partition, struct broker_produce
         broker_partition_wanted(partition);
         fail_part(part, OT_ERR_LEADER_NOT_AVAILABLE, "the log is being opened");
     }
-    else if (!partition->is_leader) fail_part(part, OT_ERR_NOT_LEADER_OR_FOLLOWER, "another broker leads this partition");
+    else if (!partition->is_leader || partition->yielding) fail_part(part, OT_ERR_NOT_LEADER_OR_FOLLOWER, "another broker leads this partition");
     else if (partition->lane_closed) fail_part(part, OT_ERR_KAFKA_STORAGE_ERROR, "the log takes no appends now");
     else if (part->call->acks == -1 && partition->isr_count < partition->min_isr) {
         part->error = OT_ERR_NOT_ENOUGH_REPLICAS;

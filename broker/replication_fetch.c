@@ -126,6 +126,13 @@ static bool round_add(struct broker_fetch_stream *stream, struct broker_fetch_sl
     return true;
 }
 
+/* How long the follower's throttle holds it; 0: not at all. */
+static int64_t held_us(const struct broker_replication *all, const struct broker_follow_place *place, int64_t now_us)
+{
+    const int64_t rate = broker_config_current(all->core->config)->follower_replication_throttled_rate;
+    return place->throttled && !place->in_sync ? broker_throttle_wait_us(&all->core->throttles.follower, rate, now_us) : 0;
+}
+
 /* Every slot that is idle, due and ready. */
 static void round_gather(struct broker_fetch_stream *stream, int64_t now_us)
 {
@@ -134,6 +141,11 @@ static void round_gather(struct broker_fetch_stream *stream, int64_t now_us)
         if (slot->stream != NULL || slot->gone || slot->due_us > now_us) continue;
         if (!broker_follow_place(slot->partition, &slot->asked) || slot->asked.leader != stream->source->node_id) {
             slot->due_us = now_us + PAUSE_MIN_US;
+            continue;
+        }
+        const int64_t wait_us = held_us(stream->all, &slot->asked, now_us);
+        if (wait_us > 0) {
+            slot->due_us = now_us + wait_us;
             continue;
         }
         if (!round_add(stream, slot)) return;
@@ -244,6 +256,7 @@ static void slot_done(struct ot_task *task)    /* on the executor */
     struct broker_replication *all = slot->all;
     const struct broker_follow *follow = &slot->follow;
     atomic_fetch_add(&all->bytes, follow->appended_bytes);
+    if (slot->asked.throttled) broker_throttle_spend(&all->core->throttles.follower, follow->appended_bytes);
     if (follow->error != OT_OK) {
         atomic_fetch_add(&all->failures, 1);
         slot_pause(slot);

@@ -30,6 +30,9 @@ enum broker_durability broker_partition_durability(const struct broker_partition
 void broker_role_configure(struct broker_partition *partition)
 {
     partition->replica.lag_us_max = (uint64_t)broker_config_current(partition->core->config)->replica_lag_time_max_ms * 1000;
+    const struct broker_topic_config *config = atomic_load_explicit(&partition->topic->config, memory_order_acquire);
+    partition->throttled_leader = broker_throttle_lists(config->leader_throttled, partition->index, partition->core->node_id);
+    partition->throttled_follower = broker_throttle_lists(config->follower_throttled, partition->index, partition->core->node_id);
     replica_set_class(&partition->replica, class_of(partition));
 }
 

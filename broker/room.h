@@ -43,6 +43,13 @@ void broker_producer_ids_free(struct broker *broker);
 /* admin.c: one of the topics that the system keeps for itself. */
 bool broker_topic_name_internal(struct ot_str name);
 
+/* ---- scrub.c: a thread of its own */
+struct broker_scrub { struct ot_exec_thread *thread; struct ot_task task; pthread_mutex_t mutex; pthread_cond_t changed; bool stopping /* guarded */; int64_t due_us; };
+void broker_scrub_init(struct broker *broker);
+void broker_scrub_free(struct broker *broker);
+void broker_scrub_start(struct broker *broker);
+void broker_scrub_stop(struct broker *broker);         /* before logs are closed; waits for what it reads now */
+
 /* ---- jobs.c ---- */
 struct broker_job;
 struct broker_jobs {
@@ -120,6 +127,7 @@ struct broker {
     struct broker_auto auto_creates;
     struct broker_telemetry telemetry;
     struct broker_jobs jobs;
+    struct broker_scrub scrub;
     struct broker_txn_totals txns;
     struct broker_shards shards;
     struct broker_groups groups;

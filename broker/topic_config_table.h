@@ -13,7 +13,9 @@
     X(delete_retention_ms, "delete.retention.ms", LONG, "86400000", 0, INT64_MAX, NULL, "log.cleaner.delete.retention.ms", "how long tombstones stay") \
     X(flush_messages, "flush.messages", LONG, "9223372036854775807", 1, INT64_MAX, NULL, "log.flush.interval.messages", "records after which the log is flushed") \
     X(flush_ms, "flush.ms", LONG, "9223372036854775807", 0, INT64_MAX, NULL, "log.flush.interval.ms", "age of an unflushed record") \
+    X(follower_throttled, "follower.replication.throttled.replicas", LIST, "", 0, 0, NULL, NULL, "PARTITION:BROKER, … of the replicas that follower.replication.throttled.rate holds back while they are not in sync; * = all") \
     X(index_interval_bytes, "index.interval.bytes", INT, "4096", 0, INT32_MAX, NULL, "log.index.interval.bytes", "log bytes between index entries") \
+    X(leader_throttled, "leader.replication.throttled.replicas", LIST, "", 0, 0, NULL, NULL, "PARTITION:BROKER, … of the replicas that, as leaders, give followers that are not in sync no more than leader.replication.throttled.rate; * = all") \
     X(max_compaction_lag_ms, "max.compaction.lag.ms", LONG, "9223372036854775807", 1, INT64_MAX, NULL, "log.cleaner.max.compaction.lag.ms", "age above which a record is compacted") \
     X(max_decompressed_message_bytes, "max.decompressed.message.bytes", INT, "2147483639", 1, 2147483639, NULL, "max.decompressed.message.bytes", "largest record after decompression") \
     X(max_message_bytes, "max.message.bytes", INT, "1048588", 0, INT32_MAX, NULL, "message.max.bytes", "largest record batch") \

@@ -200,4 +200,9 @@ OT_MUST_CHECK enum ot_err eng_log_verify(struct eng_log *log, void (*fault)(void
 /* The same beside a writer: go_on hears of each batch's bytes and may stop it (CANCELLED). */
 OT_MUST_CHECK enum ot_err eng_log_verify_watched(struct eng_log *log, void (*fault)(void *arg, const char *text), bool (*go_on)(void *arg, uint64_t bytes), void *arg);
 
+/* One step of a scrub: each batch of the first sealed segment that begins at *base_io or behind it is read and its checksum looked at. *base_io: where to go on. NOT_FOUND: no sealed segment is
+ * left. CORRUPT: *fault_out says where; read twice, and still wrong (a sector that cannot be read is one too). CANCELLED: go_on, which hears of each batch's bytes, said so. Beside everybody. */
+struct eng_scrub_fault { int64_t base_offset, offset; uint64_t pos; };         /* of the segment, of the first batch that is bad or the one that should be there, and its position */
+OT_MUST_CHECK enum ot_err eng_log_scrub(struct eng_log *log, int64_t *base_io, bool (*go_on)(void *arg, uint64_t bytes), void *arg, struct eng_scrub_fault *fault_out);
+
 #endif
