@@ -191,7 +191,7 @@ void broker_news_pump(struct broker_replication *all)
     for (uint32_t i = 0; i < all->news_count; i++) {
         struct broker_partition *partition = all->news[i];
         /* of thousands that lost a member at one time, each request looks at those that it takes */
-        const enum wish wish = alter->durable || alter->count == BROKER_ALTERS_MAX ? WISH_LATER : look_at(all, partition);
+        const enum wish wish = (alter->count > 0 && alter->what == BROKER_ASKS_DURABLE) || alter->count == BROKER_ALTERS_MAX ? WISH_LATER : look_at(all, partition);
         if (wish == WISH_LATER) all->news[kept++] = partition;
         else news_leave(partition);            /* the request holds it, and puts it back into the list */
     }
