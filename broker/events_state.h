@@ -40,7 +40,8 @@ struct broker_events {
     pthread_mutex_t mutex; pthread_cond_t changed;
     struct inbox_item *inbox, **inbox_last;
     uint32_t inbox_count; uint64_t inbox_bytes;
-    bool posted, stopping, ended, idle;
+    bool posted, stopping, idle;
+    _Atomic bool ended;                        /* read without the mutex too */
     int64_t lost_from, lost_to;                /* versions whose deltas found no room in the inbox; lost_to 0: none */
     uint64_t refused;                          /* events that broker_event did not take since that was told last */
     uint64_t source_n;

@@ -98,9 +98,7 @@ def test_history_goes_on_without_hole_or_double_when_the_coordinator_dies(make):
         some = next(i for i in cluster.nodes if i != coordinator)
         for _ in range(5):
             changes += 1
-            patch = json.dumps({"retention.ms": str(1000000 + changes)}).encode()
-            status, _, body = harness.http(f"{cluster.nodes[some].rest}/v1/topics/orders/config", "PATCH", patch, {"Content-Type": "application/json"}, timeout_s=40)
-            assert status == 200, body
+            configure(cluster.nodes[some], "orders", 1000000 + changes)
         cluster.kill(coordinator)
         new = cluster.controller(not_in=(coordinator,))
         find(cluster.nodes[some], type="coordinator_changed", broker=new, bound_s=30)
