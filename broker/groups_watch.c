@@ -145,7 +145,6 @@ static bool gather(struct broker_groups_look *look)
     }
     look->lag.parts = parts;
     look->lag.part_count = made->part_count;
-    look->lag.here = true;                     /* what others lead they are asked for when somebody wants to know */
     return group != NULL && parts != NULL;
 }
 

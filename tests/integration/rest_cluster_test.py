@@ -8,7 +8,7 @@ import harness
 import pytest
 
 JSON = {"Content-Type": "application/json"}
-SESSION = {"broker.session.timeout.ms": 6000}
+SESSION = {"broker.session.timeout.ms": 6000, "metrics.group.lag.interval.ms": 1000}
 
 
 def ask(node, path, method="GET", body=None, timeout_s=20, headers=None):
@@ -229,6 +229,8 @@ def test_groups_are_told_and_changed_at_any_broker(three, topic):
         assert listed == groups
         assert groups[0] in ask(node, f"/v1/groups?prefix={topic[-30:]}&format=csv")[2].decode()
         assert set(good(node, f"/v1/registry/consumers/{groups[0]}/offsets/{topic}")["children"]) == {"0", "1", "2"}
+    line = f'ottla_group_lag_records{{group="{groups[0]}",topic="{topic}"}} 24'         # of partitions led elsewhere too
+    harness.until(lambda: line in harness.http(three.nodes[where[groups[0]]].rest + "/metrics")[2].decode(), 20, lambda: line)
     for i, node in enumerate(nodes_of(three)):
         how = [{"strategy": "latest"}, {"strategy": "timestamp", "timestamp": 1}, {"strategy": "shift", "by": 2}][i]
         told = good(node, f"/v1/groups/{groups[i]}/offsets/reset", "POST", {"dry_run": False, "topics": [{"topic": topic}], **how})
