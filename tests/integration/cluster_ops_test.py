@@ -55,7 +55,7 @@ def test_a_drained_broker_leads_nothing_until_it_is_undrained(make):
     status, body = rest(cluster.nodes[1], "PUT", "/v1/brokers/2/maintenance", expect=(200, 202))
     assert body["maintenance"] and body["state"] == ("draining" if status == 202 else "drained")
     harness.until(lambda: get(cluster.nodes[3], "/v1/brokers/2/maintenance")["state"] == "drained", 20, lambda: get(cluster.nodes[3], "/v1/brokers/2"))
-    assert get(cluster.nodes[2], "/v1/brokers/2")["state"] == "drained" and 2 not in leaders(cluster.nodes[1], "t").values()
+    harness.until(lambda: get(cluster.nodes[2], "/v1/brokers/2")["state"] == "drained" and 2 not in leaders(cluster.nodes[1], "t").values(), 20, lambda: get(cluster.nodes[2], "/v1/brokers/2"))
     wait_isr(cluster, "t", [1, 2, 3])                          # it goes on following
     # neither its restart, nor another coordinator, nor the balance of leaders, nor a new topic brings them back
     cluster.nodes[2].stop()
@@ -294,6 +294,8 @@ def test_any_broker_tells_how_far_each_replica_is_behind(make):
     assert {r["partition"] for r in get(cluster.nodes[other], f"/v1/brokers/{follower}/partitions?topic=t")["items"]} == {0, 1, 2}
     cluster.pause(other)
     try:
+        entry = lambda: next(r for r in get(cluster.nodes[follower], "/v1/topics/t/partitions/0")["replica_state"] if r["broker"] == other)  # noqa: E731
+        harness.until(lambda: (entry()["last_fetch_ms_ago"] or 0) > 1000, 60, entry)       # it is stopped for sure
         fill_some = harness.http(cluster.nodes[leader].rest + "/v1/topics/t/partitions/0/records?acks=1", "POST", b"x" * 1000, {"Content-Type": "text/plain"}, timeout_s=20)
         assert fill_some[0] == 200, fill_some
         row = harness.until(lambda: (lambda r: r if next(x for x in r["replica_state"] if x["broker"] == other)["lag"] else None)(get(cluster.nodes[follower], "/v1/topics/t/partitions/0")), 60,
