@@ -282,3 +282,28 @@ def test_throttled_replicas_come_back_slowly_and_others_are_not_held(make):
         configure(cluster.nodes[leader], 4, "", **{f"{who}_replication_throttled_rate": 1 << 40})
         wait_isr(cluster, "big", [1, 2, 3])
         cluster.stop()
+
+
+def test_deleted_records_are_gone_on_every_live_replica_when_it_is_answered(make):
+    cluster = started(make(broker_session_timeout_ms=20000))
+    assert create(cluster.nodes[1], "t", partitions=1, replication=3, min_insync_replicas=1)["errorCode"] == 0
+    wait_isr(cluster, "t", [1, 2, 3])
+    leader = parts_of(cluster.nodes[1], "t")[0]["leaderId"]
+    follower = next(i for i in cluster.nodes if i != leader)
+
+    def delete(before, timeout_ms):
+        with cluster.nodes[leader].connect(timeout_s=40) as c:
+            body = {"timeoutMs": timeout_ms, "topics": [{"name": "t", "partitions": [{"partitionIndex": 0, "offset": before}]}]}
+            row = c.ask("DeleteRecords", 2, body)["topics"][0]["partitions"][0]
+            return error(row), row["lowWatermark"]
+    with cluster.nodes[leader].connect() as c:
+        Admin(c).wait_for_leader("t")
+        Admin(c).produce("t", *[b"%d" % number for number in range(10)])
+    assert delete(4, 20000) == ("NONE", 4)
+    cluster.pause(follower)                        # not taken for gone yet: it is waited for
+    tasks = Path(f"/proc/{cluster.nodes[follower].process.pid}/task")
+    harness.until(lambda: all((task / "stat").read_text().rsplit(")", 1)[1].split()[0] == "T" for task in tasks.iterdir()), 10, "all its threads stand still")
+    assert delete(7, 500)[0] == "REQUEST_TIMED_OUT"
+    cluster.go_on(follower)
+    assert delete(7, 20000) == ("NONE", 7)
+    cluster.stop()
