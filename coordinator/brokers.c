@@ -2,16 +2,21 @@
 #include "coordinator/state.h"
 #include <string.h>
 
-enum { DIRS_MAX = 64, MISSING_MAX = 16 /* a row has its bound */, ENDPOINTS_MAX = 16 };
+enum { RACKS_MAX = 256, DIRS_MAX = 64, MISSING_MAX = 16 /* a row has its bound */, ENDPOINTS_MAX = 16 };
 
-static uint32_t rack_number(const struct ot_str *racks, uint32_t count, uint32_t self)
+static uint32_t rack_number(struct ot_str *racks, uint32_t *count, struct ot_str rack)
 {
-    for (uint32_t i = 0; i <= count; i++) {
-        if (racks[i].null == racks[self].null && (racks[i].null || ot_str_equal(racks[i], racks[self]))) {
-            return racks[self].null ? 0 : i + 1;
-        }
+    uint32_t at = 0;
+    if (rack.null) {
+        return 0;
     }
-    return 0;
+    while (at < *count && !ot_str_equal(racks[at], rack)) {
+        at++;
+    }
+    if (at == *count && at < RACKS_MAX) {
+        racks[(*count)++] = rack;
+    }
+    return at < *count ? at + 1 : 0;
 }
 
 bool coord_broker_mark(const struct coord_value *value, int32_t id, const char *name)
@@ -23,7 +28,8 @@ bool coord_broker_mark(const struct coord_value *value, int32_t id, const char *
 
 enum ot_err coord_live_load(struct coord *coord)
 {
-    struct ot_str racks[256];                  /* beyond that many brokers placement does not look at racks */
+    struct ot_str racks[RACKS_MAX];            /* those there are; brokers of any beyond that many count as of none */
+    uint32_t rack_count = 0;
     struct ot_coord_broker_row row;
     int32_t id = INT32_MIN;
     enum ot_err err;
@@ -35,11 +41,7 @@ enum ot_err coord_live_load(struct coord *coord)
         if (err != OT_OK || count >= coord->config.brokers_max) {
             break;
         }
-        uint32_t rack = 0;
-        if (count < OT_ARRAY_COUNT(racks)) {
-            racks[count] = row.rack;
-            rack = rack_number(racks, count, count);
-        }
+        uint32_t rack = rack_number(racks, &rack_count, row.rack);
         coord->brokers[count] = (struct coord_live_broker){ .id = id, .live = !row.fenced, .stopping = row.in_controlled_shutdown, .rack = rack,
             .draining = coord_broker_mark(&coord->next, id, COORD_MAINTENANCE), .leaving = coord_broker_mark(&coord->next, id, COORD_DECOMMISSION) };
     }
