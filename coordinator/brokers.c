@@ -34,6 +34,10 @@ enum ot_err coord_live_load(struct coord *coord)
     int32_t id = INT32_MIN;
     enum ot_err err;
     uint32_t count = 0;
+    if (coord->live_known && coord->live_hash == coord->next.state_hash) {     /* a heartbeat changes nothing, and there are many */
+        return OT_OK;
+    }
+    coord->live_known = false;
     for (;; count++) {
         struct ot_arena arena;
         ot_arena_init_with(&arena, coord->scratch, COORD_SCRATCH_BYTES, 0);
@@ -46,6 +50,8 @@ enum ot_err coord_live_load(struct coord *coord)
             .draining = coord_broker_mark(&coord->next, id, COORD_MAINTENANCE), .leaving = coord_broker_mark(&coord->next, id, COORD_DECOMMISSION) };
     }
     coord->live.count = count;
+    coord->live_known = err == OT_ERR_NOT_FOUND;
+    coord->live_hash = coord->next.state_hash;
     return err == OT_ERR_NOT_FOUND ? OT_OK : err == OT_OK ? OT_ERR_TOO_LARGE : err;
 }
 
