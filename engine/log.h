@@ -117,6 +117,10 @@ OT_MUST_CHECK enum ot_err eng_log_snapshot(struct eng_log *log, const struct ot_
 /* Remove everything at and above offset (rounded down to a batch start). Order of steps: architecture.md, Truncation. Producer state is rebuilt:
  * caller holds the lane closed. On return the cut is durable. */
 OT_MUST_CHECK enum ot_err eng_log_truncate(struct eng_log *log, int64_t offset, int64_t wall_ms);
+/* Before such a cut: the batches from the one that holds offset up to the log's end, whole ones and at most so many bytes, copied into a file N.log of that folder (made here), synced. all:
+ * none was left out. Nothing kept: bytes 0, and no folder. Nobody else cuts or appends meanwhile. NO_SPACE, IO, NO_MEMORY: nothing is kept. */
+struct eng_kept { uint64_t bytes; int64_t first_offset, end_offset; uint32_t batches; bool all; };
+OT_MUST_CHECK enum ot_err eng_log_keep(struct eng_log *log, int64_t offset, uint64_t bytes_max, const char *folder, struct eng_kept *out);
 /* Drop everything and continue at offset (a follower behind the leader's log start). */
 OT_MUST_CHECK enum ot_err eng_log_start_at(struct eng_log *log, int64_t offset);
 

@@ -230,6 +230,81 @@ static void a_mapped_tail_is_cut_too(void **state)
     fx_close(fx);
 }
 
+/* Whole batches, one behind the other, in a file that is named as a segment. */
+static void assert_kept(const char *folder, const struct eng_kept *kept)
+{
+    char path[600], *data;
+    size_t bytes;
+    struct eng_batch_piece piece;
+    int64_t at = kept->first_offset;
+    uint32_t batches = 0;
+    snprintf(path, sizeof path, "%s/%020" PRId64 ".log", folder, kept->first_offset);
+    assert_int_equal(ot_io_read_file(ot_io_real(), path, 1 << 20, &data, &bytes), OT_OK);
+    assert_int_equal(bytes, kept->bytes);
+    struct ot_reader cursor = ot_reader_over((const uint8_t *)data, bytes);
+    for (; eng_batch_split(&cursor, &piece) == OT_OK; batches++) {
+        struct eng_batch_info info;
+        assert_int_equal(eng_batch_parse(piece.data, piece.bytes, &info), OT_OK);
+        assert_int_equal(eng_batch_check_crc(piece.data, &info), OT_OK);
+        assert_int_equal(info.base_offset, at);
+        at = eng_batch_last_offset(&info) + 1;
+    }
+    assert_int_equal(ot_reader_left(&cursor), 0);
+    assert_int_equal(at, kept->end_offset);
+    assert_int_equal(batches, kept->batches);
+    free(data);
+}
+
+static void what_will_be_cut_is_kept_as_a_segment_of_its_own(void **state)
+{
+    struct fx *fx = *state;
+    struct eng_kept kept;
+    char folder[500];
+    fx->config.segment_bytes = 20000;
+    fx_open(fx, 0, false);
+    for (int i = 0; i < 100; i++) fx_append(fx, 5, 200);
+    assert_true(eng_log_segments(fx->log, NULL, 0) > 4);       /* more of them than one read gives */
+    snprintf(folder, sizeof folder, "%s/kept", fx->root);
+    assert_int_equal(eng_log_keep(fx->log, 22, UINT64_MAX, folder, &kept), OT_OK);
+    assert_true(kept.all && kept.first_offset == 20 && kept.end_offset == 500 && kept.batches == 96);
+    assert_kept(folder, &kept);
+    const uint64_t all = kept.bytes;
+    snprintf(folder, sizeof folder, "%s/part", fx->root);
+    assert_int_equal(eng_log_keep(fx->log, 20, all / 2, folder, &kept), OT_OK);
+    assert_true(!kept.all && kept.bytes <= all / 2 && kept.bytes > all / 2 - 3000 && kept.end_offset % 5 == 0);
+    assert_kept(folder, &kept);
+    snprintf(folder, sizeof folder, "%s/none", fx->root);
+    assert_int_equal(eng_log_keep(fx->log, 20, 10, folder, &kept), OT_OK);     /* not even the first batch */
+    assert_true(!kept.all && kept.bytes == 0 && kept.first_offset == -1);
+    assert_int_equal(access(folder, F_OK), -1);
+    assert_int_equal(eng_log_truncate(fx->log, 20, FX_NOW), OT_OK);
+    fx_close(fx);
+}
+
+static void a_full_disk_keeps_nothing_and_leaves_nothing(void **state)
+{
+    struct fx *fx = *state;
+    struct eng_kept kept;
+    char folder[500];
+    fx_open(fx, 0, false);
+    for (int i = 0; i < 10; i++) fx_append(fx, 5, 200);
+    snprintf(folder, sizeof folder, "%s/kept", fx->root);
+    for (uint64_t call = 1; call < 100; call++) {              /* every call of the disk fails once */
+        ot_io_fault_at(&fx->fault, OT_IO_CALL_ANY, call, OT_ERR_NO_SPACE);
+        const enum ot_err err = eng_log_keep(fx->log, 20, UINT64_MAX, folder, &kept);
+        ot_io_fault_at(&fx->fault, OT_IO_CALL_ANY, 0, OT_OK);
+        if (err == OT_OK && kept.all) {
+            assert_true(call > 3);
+            break;
+        }
+        assert_true(kept.bytes == 0 && kept.first_offset == -1);
+        assert_int_equal(access(folder, F_OK), -1);
+    }
+    assert_true(kept.all);
+    assert_int_equal(fx_read_all(fx, 0, 50, 1 << 20), 50);
+    fx_close(fx);
+}
+
 #define LOG_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 TEST_MAIN(
@@ -240,4 +315,6 @@ TEST_MAIN(
     LOG_TEST(a_flush_that_a_truncation_overtook_counts_for_nothing),
     LOG_TEST(starting_at_an_offset_is_remembered_by_an_empty_segment),
     LOG_TEST(a_cut_below_the_first_segment_begins_anew_there),
+    LOG_TEST(what_will_be_cut_is_kept_as_a_segment_of_its_own),
+    LOG_TEST(a_full_disk_keeps_nothing_and_leaves_nothing),
     LOG_TEST(a_mapped_tail_is_cut_too))
