@@ -67,6 +67,8 @@
     X(cleaner_dirty_ratio_max,                   GAUGE,     RATIO,   "",                     "largest share of a compacted partition that is not compacted yet, at the last look") \
     X(cleaner_delay_max_seconds,                 GAUGE,     SECONDS, "",                     "how long the longest overdue record waits past max.compaction.lag.ms, at the last look") \
     X(cleaner_uncleanable_partitions,            GAUGE,     NONE,    "",                     "partitions whose compaction failed for damage or an I/O error; tried again with growing pauses") \
+    X(loss_ledger_entries,                       GAUGE,     NONE,    "",                     "entries of this broker's loss ledger: records that are lost, or may be") \
+    X(loss_kept_bytes,                           GAUGE,     BYTES,   "",                     "record batches that were kept aside before they were cut") \
     X(cleaner_uncleanable_bytes,                 GAUGE,     BYTES,   "",                     "what waits for compaction in them") \
     X(transactions_open,                         GAUGE,     NONE,    "",                     "transactions open or being completed, of those that this broker coordinates") \
     X(transactions_late,                         GAUGE,     NONE,    "",                     "decided transactions whose markers could not be written at the first try") \

@@ -1,4 +1,5 @@
 #include "broker/room.h"
+#include "broker/losses_inner.h"
 #include "broker/replication_links.h"
 #include "broker/voters.h"
 
@@ -47,6 +48,7 @@ static void hook_applied(void *arg, const struct coord_value *value, struct ot_b
     }
     broker_events_applied(broker->events, was, broker->views.current == NULL ? NULL : broker_view_take(broker), delta, whole);
     broker_member_applied(broker, delta);
+    broker_elections_applied(broker, value, delta, whole);
     if (value->row_count > 0 && !broker->starting.founded) {
         tell(broker, &broker->starting.founded);
     }
@@ -62,6 +64,7 @@ static void hook_role(void *arg, bool leading, int32_t leader, int32_t term)
         publish(broker, broker_coordinator_value(broker->coordinator));
         broker_events_role(broker->events, leading, leader, term, broker->views.current->value.stamp.version);
     }
+    broker_elections_role(broker, leading);
     if (leading) {
         tell(broker, &broker->starting.founded);
     }
@@ -311,7 +314,12 @@ static enum ot_err open_partitions(struct broker *broker)
 {
     broker_coordinator_run(broker->setup.coord_exec, run_configs, broker);
     broker_coordinator_run(broker->setup.coord_exec, run_sweep, broker);
-    enum ot_err err = broker_core_init(&broker->core, &broker->setup, broker->core.store, broker->node_id);
+    enum ot_err err = broker_losses_open(broker->setup.io, broker->meta_path, &broker->core.losses);
+    if (err != OT_OK) {
+        ot_log(OT_LOG_ERROR, "loss", "ledger_not_opened", "folder=%s error=%s", broker->meta_path, ot_err_name(err));
+        return err;
+    }
+    err = broker_core_init(&broker->core, &broker->setup, broker->core.store, broker->node_id);
     broker->has_core = err == OT_OK;
     broker_groups_init(broker);
     if (err == OT_OK && broker->peers != NULL) {
@@ -401,6 +409,7 @@ enum ot_err broker_make(const struct broker_setup *setup, struct broker **out)
     broker_jobs_init(broker);
     broker_scrub_init(broker);
     broker_member_init(broker);
+    broker_elections_init(broker);
     pthread_mutex_init(&broker->auto_creates.mutex, NULL);
     pthread_mutex_init(&broker->rest.mutex, NULL);
     ot_map_init(&broker->auto_creates.names);
@@ -504,6 +513,7 @@ void broker_close(struct broker *broker)
     if (broker->has_core) {
         leave_clean(broker, broker_core_free(&broker->core));
     }
+    broker_losses_close(broker->core.losses);
     if (broker->has_store) {
         eng_store_close(broker->core.store);
     }
@@ -515,6 +525,7 @@ void broker_close(struct broker *broker)
     broker_jobs_free(broker);
     broker_scrub_free(broker);
     broker_member_free(broker);
+    broker_elections_free(broker);
     ot_map_free(&broker->auto_creates.names);
     pthread_mutex_destroy(&broker->auto_creates.mutex);
     pthread_mutex_destroy(&broker->rest.mutex);

@@ -49,7 +49,10 @@
     X(auto_create_topics_enable, "auto.create.topics.enable", BOOL, "true", 0, 0, NULL, RESTART, NULL, "make a topic when a client first asks for it") \
     X(delete_topic_enable, "delete.topic.enable", BOOL, "true", 0, 0, NULL, RESTART, NULL, "allow topics to be deleted") \
     X(min_insync_replicas, "min.insync.replicas", INT, "1", 1, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "in-sync replicas that acks=all needs") \
-    X(unclean_leader_election_enable, "unclean.leader.election.enable", BOOL, "false", 0, 0, NULL, CLUSTER_WIDE, NULL, "kept and told, without effect yet: only ElectLeaders UNCLEAN makes an out-of-sync replica lead") \
+    X(unclean_leader_election_enable, "unclean.leader.election.enable", BOOL, "false", 0, 0, NULL, CLUSTER_WIDE, NULL, "when nobody who has everything lives, the replica with the longest log leads, and what it lacks is lost") \
+    X(ottla_unclean_election_wait_ms, "ottla.unclean.election.wait.ms", LONG, "10000", 0, 3600000, NULL, CLUSTER_WIDE, NULL, "so long an unclean election waits for the last known leader, who may have more") \
+    X(ottla_loss_keep_bytes, "ottla.loss.keep.bytes", LONG, "1073741824", 0, INT64_MAX, NULL, PER_BROKER, NULL, "record batches that a loss cuts off are kept aside up to so many bytes in all; 0 = none") \
+    X(ottla_loss_keep_partition_bytes, "ottla.loss.keep.partition.bytes", LONG, "268435456", 0, INT64_MAX, NULL, PER_BROKER, NULL, "and up to so many for one cut of one partition") \
     X(message_max_bytes, "message.max.bytes", INT, "1048588", 0, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "largest record batch") \
     X(compression_type, "compression.type", CHOICE, "producer", 0, 0, "uncompressed|zstd|lz4|snappy|gzip|producer", CLUSTER_WIDE, NULL, "codec of stored batches; producer = as they come") \
     X(compression_gzip_level, "compression.gzip.level", INT, "-1", -1, 9, NULL, CLUSTER_WIDE, NULL, "gzip level when the broker compresses") \

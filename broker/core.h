@@ -34,6 +34,7 @@ struct broker_topic {                          /* a topic with partitions here; 
 enum broker_dir_space { BROKER_SPACE_OK, BROKER_SPACE_WARN, BROKER_SPACE_REFUSE };
 
 struct broker_fetch_sessions;
+struct broker_losses;
 
 struct broker_core {
     struct ot_io *io;
@@ -85,6 +86,7 @@ struct broker_core {
     struct broker_fetch_sessions *sessions;
     struct { struct broker_throttle leader, follower; } throttles;
     struct broker_replication *replication;    /* NULL: nothing is fetched from others, and nothing proposed */
+    struct broker_losses *losses;              /* NULL: what is lost is told in the log alone */
     struct ot_timer tick;                      /* on background_exec */
     struct ot_task tick_task, stop_task;
     _Atomic(struct broker_partition *) later;  /* flushes that nobody waits for (flush.c); counted in work_open, with a reference each */

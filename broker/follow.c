@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "broker/core.h"
+#include "broker/losses_inner.h"
 #include "engine/batch.h"
 #include <inttypes.h>
 
@@ -184,6 +185,7 @@ static enum ot_err cut(struct broker_partition *partition, struct broker_follow 
     const int64_t end = eng_log_end_offset(partition->log), high_watermark = atomic_load(&partition->high_watermark);
     const int64_t to = replica_cut(follow->parts, epoch_end(partition->log, follow->parts.epoch, end));
     if (to >= end) return OT_ERR_CORRUPT_MESSAGE;      /* the leader says that we differ, and names nothing to cut */
+    if (broker_loss_before_cut(partition, to, follow->answer.leader_epoch) != OT_OK) return OT_ERR_BUSY;       /* nothing goes before it is noted */
     begin_cut(partition);
     enum ot_err err = eng_log_truncate(partition->log, to, ot_exec_wall_ms(partition->core->background_exec));
     end_cut(partition);

@@ -39,7 +39,7 @@ struct broker_follow {
     void (*done)(struct broker_follow *follow);            /* on an I/O thread, or within broker_follow_put; the mutex is free */
     /* answered */
     enum ot_err error;                         /* OK: done, or void (then nothing was changed). CORRUPT_MESSAGE: the bytes are no batches that may follow; FENCED_LEADER_EPOCH likewise;
-                                                * NO_SPACE, IO, NO_MEMORY: tried again later */
+                                                * NO_SPACE, IO, NO_MEMORY: tried again later; BUSY too: what would be lost could not be noted */
     bool void_answer;
     uint32_t appended_bytes;
     int64_t cut_records;                       /* offsets that were cut off */

@@ -432,6 +432,7 @@ void broker_member_end(void *arg)
     struct broker *broker = arg;
     broker->member.begun = broker->member.serving = false;
     broker->member.ended = true;
+    broker_elections_end(broker);
     ot_exec_timer_cancel(broker->setup.coord_exec, &broker->member.timer);
 }
 

@@ -1,4 +1,5 @@
 #include "broker/core.h"
+#include "broker/losses_inner.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +110,10 @@ static void fill(void *arg, struct ot_metrics *metrics)
     set(metrics, OT_METRIC_cleaner_running, atomic_load(&core->cleaner.running));
     set(metrics, OT_METRIC_cleaner_uncleanable_partitions, uncleanable);
     set(metrics, OT_METRIC_cleaner_uncleanable_bytes, (double)uncleanable_bytes);
+    struct broker_loss_counts losses;
+    broker_losses_counts(core->losses, &losses);
+    set(metrics, OT_METRIC_loss_ledger_entries, (double)losses.entries);
+    set(metrics, OT_METRIC_loss_kept_bytes, (double)losses.kept_bytes);
     set(metrics, OT_METRIC_log_recovery_remaining_segments, eng_store_recovering(core->store));
     set_waiting(metrics, "produce", atomic_load(&core->waiting_produces));
     set_waiting(metrics, "fetch", atomic_load(&core->waiting_fetches));

@@ -1,6 +1,7 @@
 /* The life of one partition: opening its log, taking its role from the committed state, going offline, leaving. */
 #include "broker/config_checks.h"
 #include "broker/core.h"
+#include "broker/losses_inner.h"
 #include "broker/replication.h"
 #include "base/log.h"
 #include "engine/compact.h"
@@ -296,6 +297,7 @@ static void open_one(struct broker_partition_opening *opening)
             ot_log(recovery.kept_aside ? OT_LOG_ERROR : OT_LOG_WARN, "log", "tail_cut", "topic=%s partition=%d offset=%lld bytes=%llu kept_aside=%s",
                 partition->topic->name, partition->index, (long long)recovery.cut_offset, (unsigned long long)recovery.cut_bytes,
                 recovery.kept_aside ? "yes" : "no");
+        broker_loss_of_recovery(partition, log, &recovery);
         publish(partition, log);
         char key[320];
         found_is_used(core, key, broker_name_key(key, partition->topic->name, partition->index));

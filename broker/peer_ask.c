@@ -189,6 +189,14 @@ static enum ot_err elect_out(const struct coord_elect_ask *from, struct ot_arena
     to->partition = from->partition;
     to->unclean = from->unclean;
     to->candidate = from->candidate;
+    to->partition_epoch = from->partition_epoch;
+    to->loss = (int8_t)from->loss;
+    to->loss_from = from->loss_from;
+    ARRAY(arena, to->answers, from->answer_count);
+    for (uint32_t i = 0; i < from->answer_count; i++) {
+        to->answers.items[i].broker_id = from->answers[i].broker_id;
+        to->answers.items[i].broker_epoch = from->answers[i].broker_epoch;
+    }
     return OT_OK;
 }
 
@@ -340,6 +348,18 @@ static enum ot_err lost_in(const struct ot_peer_ask_request_lost *from, int32_t 
     return OT_OK;
 }
 
+static enum ot_err elect_in(const struct ot_peer_ask_request_elect *from, struct ot_arena *arena, struct coord_elect_ask *to)
+{
+    if (from == NULL || from->loss < COORD_LOSS_NONE || from->loss > COORD_LOSS_OPERATOR || from->unclean == (from->loss == COORD_LOSS_NONE)
+        || from->answers.count > COORD_REPLICAS_MAX) return OT_ERR_MALFORMED;
+    struct coord_member *answers = ot_arena_array(arena, (size_t)OT_MAX(from->answers.count, 1), sizeof *answers);
+    if (answers == NULL) return OT_ERR_NO_MEMORY;
+    for (int32_t i = 0; i < from->answers.count; i++) answers[i] = (struct coord_member){ from->answers.items[i].broker_id, from->answers.items[i].broker_epoch };
+    *to = (struct coord_elect_ask){ .topic_id = from->topic_id, .partition = from->partition, .unclean = from->unclean, .candidate = from->candidate,
+        .partition_epoch = from->partition_epoch, .loss = (enum coord_loss)from->loss, .loss_from = from->loss_from, .answers = answers, .answer_count = (uint32_t)from->answers.count };
+    return OT_OK;
+}
+
 static enum ot_err reassign_in(const struct ot_peer_ask_request_reassign *from, struct coord_reassign_ask *to)
 {
     if (from == NULL || from->target.count > COORD_REPLICAS_MAX) return OT_ERR_MALFORMED;
@@ -369,9 +389,7 @@ enum ot_err broker_peer_ask_read(const struct ot_peer_ask_request *in, int32_t s
     case COORD_ASK_READ: return OT_OK;
     case COORD_ASK_ALTER: return alter_in(in->alter, sender, arena, &out->u.alter);
     case COORD_ASK_ELECT:
-        if (in->elect == NULL) return OT_ERR_MALFORMED;
-        out->u.elect = (struct coord_elect_ask){ in->elect->topic_id, in->elect->partition, in->elect->unclean, in->elect->candidate };
-        return OT_OK;
+        return elect_in(in->elect, arena, &out->u.elect);
     case COORD_ASK_REASSIGN: return reassign_in(in->reassign, &out->u.reassign);
     case COORD_ASK_FENCE:
         if (in->broker == NULL) return OT_ERR_MALFORMED;

@@ -12,6 +12,8 @@
 #include "base/wire/peer_ask_response.h"
 #include "base/wire/peer_hello_request.h"
 #include "base/wire/peer_hello_response.h"
+#include "base/wire/peer_log_ends_request.h"
+#include "base/wire/peer_log_ends_response.h"
 #include "broker/call.h"
 
 struct broker;
@@ -80,5 +82,8 @@ struct broker_peer_ask {
     struct broker_peer_asked *asked;
 };
 void broker_peer_ask(struct broker *broker, struct broker_peer_ask *ask);      /* done may run before it returns */
+
+/* Where the logs of partitions without a leader end (survey.h). Arrays come from the arena; at once, any thread. NO_MEMORY. */
+OT_MUST_CHECK enum ot_err broker_log_ends(struct broker *broker, const struct ot_peer_log_ends_request *in, struct ot_arena *arena, struct ot_peer_log_ends_response *out);
 
 #endif

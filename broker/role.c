@@ -5,6 +5,7 @@
  * A leader that is told of another epoch takes no appends from that moment on; what its lane is writing ends first, since where the new epoch starts, or where a follower asks to be
  * cut, is the end of the log once nothing is on its way to it. */
 #include "broker/core.h"
+#include "broker/losses_inner.h"
 #include "base/log.h"
 #include "broker/replication.h"
 #include <stdlib.h>
@@ -97,6 +98,7 @@ bool broker_role_settle(struct broker_partition *partition, struct broker_produc
         return false;
     }
     partition->is_leader = replica->role == REPLICA_LEADER;
+    if (change == REPLICA_BECAME_LEADER) broker_loss_of_election(partition);
     if (led && !partition->is_leader) broker_partition_fail_all(partition, OT_ERR_NOT_LEADER_OR_FOLLOWER, "another broker leads this partition now", done);
     broker_partition_advance(partition, done);
     broker_partition_wake_fetches(partition);
@@ -121,7 +123,7 @@ static struct broker_role *role_of(const struct broker_partition_row *row)
         role->row = *row->state;
     } else {
         role->row = (struct coord_partition){ .leader = row->leader, .leader_epoch = row->leader_epoch, .partition_epoch = row->partition_epoch, .min_isr = row->min_isr,
-            .last_leader = -1, .durable_since = -1, .loss_version = -1, .loss_epoch = -1, .replica_count = OT_MIN(row->replica_count, (int32_t)COORD_REPLICAS_MAX) };
+            .last_leader = -1, .durable_since = -1, .loss_version = -1, .loss_epoch = -1, .loss_from = -1, .replica_count = OT_MIN(row->replica_count, (int32_t)COORD_REPLICAS_MAX) };
         memcpy(role->row.replicas, row->replicas, (size_t)role->row.replica_count * sizeof(row->replicas[0]));
         set_of(&role->row, row->isr, row->isr_count, &role->row.isr);
     }

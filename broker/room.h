@@ -5,6 +5,7 @@
 #include "broker/coordinator.h"
 #include "base/mem.h"
 #include "broker/core.h"
+#include "broker/elections.h"
 #include "broker/events_inner.h"
 #include "broker/peer_rest.h"
 #include "broker/peers_inner.h"
@@ -122,6 +123,7 @@ struct broker {
     struct broker_replication_links *replication;          /* likewise */
     struct broker_member member;
     struct { struct broker_ask ask; bool asking; } readmit;    /* of the coordinator's thread */
+    struct broker_elections elections;
     struct broker_views views;
     struct broker_producer_ids producer_ids;
     struct broker_auto auto_creates;

@@ -32,7 +32,7 @@
     X(segment_index_bytes, "segment.index.bytes", INT, "10485760", 4, INT32_MAX, NULL, "log.index.size.max.bytes", "largest index file") \
     X(segment_jitter_ms, "segment.jitter.ms", LONG, "0", 0, INT64_MAX, NULL, "log.roll.jitter.ms", "spread of roll times") \
     X(segment_ms, "segment.ms", LONG, "604800000", 1, INT64_MAX, NULL, "log.roll.ms", "oldest active segment") \
-    X(unclean_leader_election_enable, "unclean.leader.election.enable", BOOL, "false", 0, 0, NULL, "unclean.leader.election.enable", "kept and told, without effect yet: only ElectLeaders UNCLEAN makes an out-of-sync replica lead") \
+    X(unclean_leader_election_enable, "unclean.leader.election.enable", BOOL, "false", 0, 0, NULL, "unclean.leader.election.enable", "when nobody who has everything lives, the replica with the longest log leads, and what it lacks is lost") \
     X(durability, "ottla.durability", CHOICE, "auto", 0, 0, "auto|replicated|fsync|replicated+fsync", "ottla.durability", "what an acks=all answer means")
 
 #endif

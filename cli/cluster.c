@@ -198,6 +198,42 @@ int cli_cluster_jobs_run(const struct cli_args *args)
     return cli_print_list(args, columns, OT_ARRAY_COUNT(columns), rows, text);
 }
 
+/* Members of what was kept as columns of their own. */
+static json_t *flat_losses(const json_t *items)
+{
+    json_t *rows = json_array(), *row;
+    size_t i;
+    const json_t *item;
+    json_array_foreach(items, i, item)
+    {
+        if ((row = json_copy((json_t *)(uintptr_t)item)) == NULL) continue;
+        const json_t *kept = json_object_get(item, "kept");
+        json_object_set(row, "kept", json_object_get(kept, "what"));
+        json_object_set(row, "kept_bytes", json_object_get(kept, "bytes"));
+        json_object_set(row, "folder", json_object_get(kept, "folder"));
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+int cli_cluster_losses_run(const struct cli_args *args)
+{
+    static const struct cli_column columns[] = {
+        {"at", CLI_COLUMN_TEXT, false}, {"broker", CLI_COLUMN_NUMBER, false}, {"kind", CLI_COLUMN_TEXT, false}, {"reason", CLI_COLUMN_TEXT, false}, {"topic", CLI_COLUMN_TEXT, false},
+        {"partition", CLI_COLUMN_NUMBER, false}, {"from_offset", CLI_COLUMN_NUMBER, false}, {"end_offset", CLI_COLUMN_NUMBER, false}, {"kept", CLI_COLUMN_TEXT, false},
+        {"kept_bytes", CLI_COLUMN_BYTES, true}, {"high_watermark", CLI_COLUMN_NUMBER, true}, {"leader_epoch", CLI_COLUMN_NUMBER, true}, {"folder", CLI_COLUMN_TEXT, true},
+    };
+    struct cli_api api;
+    json_t *items, *rows;
+    char *text;
+    int code = cli_api_open(args, &api);
+    if (code < 0) code = cli_api_list(&api, "/v1/losses?limit=1000", NULL, &items, &text);
+    if (code >= 0) return code;
+    rows = wants_json(args) ? json_incref(items) : flat_losses(items);
+    json_decref(items);
+    return cli_print_list(args, columns, OT_ARRAY_COUNT(columns), rows, text);
+}
+
 /* ---- feature list | upgrade NAME=LEVEL | downgrade NAME=LEVEL */
 
 static int list_features(const struct cli_args *args, struct cli_api *api)

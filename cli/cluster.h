@@ -9,6 +9,7 @@ int cli_cluster_info_run(const struct cli_args *args);
 int cli_cluster_health_run(const struct cli_args *args);
 int cli_cluster_brokers_run(const struct cli_args *args);
 int cli_cluster_jobs_run(const struct cli_args *args);
+int cli_cluster_losses_run(const struct cli_args *args);
 int cli_cluster_feature_run(const struct cli_args *args);
 
 #endif

@@ -56,6 +56,8 @@ const struct cli_command cli_commands[] = {
         "  ottla cluster reassign start --replication-factor 3 --topic orders\n  ottla cluster reassign status --watch\n  ottla cluster reassign cancel orders:3",
         cli_cluster_reassign_flags, cli_cluster_reassign_run, cli_api_flags },
     { "cluster", "jobs", NULL, "long work: what runs, and what ended", "  ottla cluster jobs --state running\n  ottla cluster jobs --cancel j-6b0d1e12-2", cli_cluster_jobs_flags, cli_cluster_jobs_run, cli_api_flags },
+    { "cluster", "losses", NULL, "records that are lost, or may be: unclean elections, logs that were cut, damage; and where the cut batches are kept", "  ottla cluster losses\n  ottla cluster losses -o wide",
+        cli_watch_flags, cli_cluster_losses_run, cli_api_flags },
     { "cluster", "feature", "[list|upgrade|downgrade] [name=level]...", "feature levels",
         "  ottla cluster feature list\n  ottla cluster feature upgrade transaction.version=2 --dry-run", cli_cluster_feature_flags, cli_cluster_feature_run, cli_api_flags },
     { "cluster", "txn", "[list|describe|abort] [id]", "transactions: who has one open, for how long, and the end of one that hangs",

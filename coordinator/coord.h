@@ -75,7 +75,14 @@ struct coord_alter_ask {
  * INVALID_REQUEST (no replica of it, or the only one: there is nobody to get it from). */
 struct coord_lost { struct ot_uuid topic_id; int32_t partition, partition_epoch; enum ot_err error; };
 struct coord_lost_ask { int32_t broker_id; int64_t broker_epoch; struct coord_lost *items; uint32_t count; };
-struct coord_elect_ask { struct ot_uuid topic_id; int32_t partition; bool unclean; int32_t candidate /* unclean: who has most; -1 the first live one */; };
+/* The preferred leader, if it is in sync; or, unclean, the candidate, which contest.h chose: the row is still as it was then (partition_epoch, INVALID_UPDATE_VERSION), and whoever answered
+ * lives the same life (INELIGIBLE_REPLICA), for a log may be empty since. CRASH: isr and elr are empty and all of last_members are among those who answered. */
+struct coord_elect_ask {
+    struct ot_uuid topic_id; int32_t partition; bool unclean;
+    int32_t candidate, partition_epoch;
+    enum coord_loss loss; int64_t loss_from;
+    const struct coord_member *answers; uint32_t answer_count;
+};
 struct coord_reassign_ask { struct ot_uuid topic_id; int32_t partition; const int32_t *target /* NULL: cancel */; int32_t count; };
 
 struct coord_assignment { int32_t partition; const int32_t *brokers; int32_t broker_count; };

@@ -71,6 +71,8 @@ static void elect(struct coord_partition *row, const struct coord_live *live, in
             lead_alone(row, row->replicas[0]);
             row->loss_version = version;
             row->loss_epoch = row->leader_epoch;
+            row->loss = COORD_LOSS_CRASH;
+            row->loss_from = -1;               /* from the end of its log, which nobody else can know */
         }
     }
     if (row->leader == was) {
@@ -98,7 +100,8 @@ bool coord_partition_recompute(struct coord_partition *row, const struct coord_l
     row->isr &= ~bit;
     row->elr = enough(row) ? 0 : (row->elr | before.isr) & ~row->isr & ~lost;
     elect(row, live, version);
-    if (lost == 0 && (row->isr | row->elr) != 0) {
+    const bool members_changed = row->isr != before.isr || row->elr != before.elr || row->leader != before.leader;
+    if (lost == 0 && members_changed && (row->isr | row->elr) != 0) {  /* one that lost something stays among them when all that happens is that it is live again */
         row->last_members = row->isr | row->elr;
     }
     if (!differs(row, &before)) {
@@ -128,7 +131,7 @@ void coord_partition_found(struct coord_partition *row, const int32_t *replicas,
 {
     OT_ASSERT(replica_count >= 1 && replica_count <= COORD_REPLICAS_MAX);
     *row = (struct coord_partition){ .replica_count = replica_count, .leader = -1, .leader_epoch = leader_epoch, .last_leader = -1, .last_leader_epoch = -1,
-        .durable_since = -1, .loss_version = -1, .loss_epoch = -1 };
+        .durable_since = -1, .loss_version = -1, .loss_epoch = -1, .loss_from = -1 };
     row->min_isr = OT_MAX(1, OT_MIN(min_isr, replica_count));
     for (int32_t i = 0; i < replica_count; i++) {
         row->replicas[i] = replicas[i];

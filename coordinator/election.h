@@ -5,7 +5,7 @@
  *   3 the leader: the present one if it is in isr and live; else the preferred, else the first live one in isr; else, only if isr is empty, a live elr
  *     member, and isr becomes {it}; else none. leader_epoch grows whenever the leader changes. Of several that may lead, those in maintenance come last
  *   4 isr and elr empty because their members lost data: when the sole replica has come back it leads (no better copy can exist), and the row remembers that
- *     records up to that epoch may be gone. Of several replicas the one with the longest log must be asked for first: that is the caller's */
+ *     records up to that epoch may be gone. Of several replicas the one with the longest log must be asked for first: contest.h */
 #ifndef OT_COORDINATOR_ELECTION_H
 #define OT_COORDINATOR_ELECTION_H
 

@@ -1,4 +1,5 @@
 /* What leaders and operators ask of partitions: who is in sync, who leads, where the replicas lie (§7, §9). One row change each, so that a crash never leaves half of it. */
+#include "coordinator/contest.h"
 #include "coordinator/state.h"
 #include <string.h>
 
@@ -153,6 +154,9 @@ static enum ot_err alter_one(struct coord_turn *turn, struct coord_alter *one)
     }
     maybe_finish(turn, &row, &one->topic_id);
     remember_members(&row);
+    if (row.isr == coord_all_replicas(&row)) {
+        row.loss_count = 0;                    /* every log goes on from this leader's: none holds what an earlier election gave up */
+    }
     row.partition_epoch++;
     one->leader_epoch = row.leader_epoch;
     one->partition_epoch = row.partition_epoch;
@@ -202,24 +206,49 @@ static enum ot_err elect_preferred(struct coord_turn *turn, struct coord_partiti
     return OT_OK;
 }
 
-static enum ot_err elect_unclean(struct coord_turn *turn, struct coord_partition *row, int32_t candidate)
+/* Does everybody who answered live the life in which it did? answered_out: their bits. */
+static bool same_lives(struct coord_turn *turn, const struct coord_partition *row, uint64_t *answered_out)
 {
+    const struct coord_elect_ask *ask = &turn->request->u.elect;
+    *answered_out = 0;
+    for (uint32_t i = 0; i < ask->answer_count; i++) {
+        int64_t epoch;
+        if (broker_epoch_of(turn, ask->answers[i].broker_id, &epoch) != OT_OK || epoch != ask->answers[i].broker_epoch) {
+            return false;
+        }
+        *answered_out |= coord_replica_bit(row, ask->answers[i].broker_id);
+    }
+    return true;
+}
+
+static enum ot_err elect_unclean(struct coord_turn *turn, struct coord_partition *row)
+{
+    const struct coord_elect_ask *ask = &turn->request->u.elect;
+    uint64_t bit = coord_replica_bit(row, ask->candidate), answered;
     if (row->leader != -1) {
         return REFUSE(turn, ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.");
     }
-    for (int32_t i = 0; i < row->replica_count && candidate == -1; i++) {
-        candidate = coord_live_may_lead(&turn->coord->live, row->replicas[i]) ? row->replicas[i] : -1;
+    if (ask->partition_epoch != row->partition_epoch) {
+        return REFUSE(turn, INVALID_UPDATE_VERSION, "partition epoch is %d, not %d", row->partition_epoch, ask->partition_epoch);
     }
-    if (candidate == -1 || coord_replica_bit(row, candidate) == 0 || !coord_live_may_lead(&turn->coord->live, candidate)) {
+    if (bit == 0 || !coord_live_may_lead(&turn->coord->live, ask->candidate)) {
         return REFUSE(turn, ELIGIBLE_LEADERS_NOT_AVAILABLE, "No live replica can lead the partition.");
+    }
+    if (!same_lives(turn, row, &answered) || (answered & bit) == 0) {
+        return REFUSE(turn, INELIGIBLE_REPLICA, "a replica started anew since it said what it has");
+    }
+    if (ask->loss == COORD_LOSS_CRASH && ((row->isr | row->elr) != 0 || (row->last_members & ~answered) != 0)) {
+        return REFUSE(turn, INELIGIBLE_REPLICA, "not everybody who may have more has said what it has");
     }
     row->loss_version = turn->version;
     row->loss_epoch = row->leader_epoch;
-    row->isr = coord_replica_bit(row, candidate);
+    row->loss = ask->loss;
+    row->loss_from = OT_MAX(ask->loss_from, 0);
+    row->isr = bit;
     row->elr = 0;
-    row->recovering = true;
     row->durable_since = -1;
-    set_leader(row, candidate);
+    set_leader(row, ask->candidate);
+    coord_losses_add(row, row->leader_epoch, row->loss_from);
     return OT_OK;
 }
 
@@ -232,7 +261,7 @@ enum ot_err coord_ask_elect(struct coord_turn *turn)
         return REFUSE(turn, UNKNOWN_TOPIC_OR_PARTITION, "No such partition.");
     }
     if (err == OT_OK) {
-        err = ask->unclean ? elect_unclean(turn, &row, ask->candidate) : elect_preferred(turn, &row);
+        err = ask->unclean ? elect_unclean(turn, &row) : elect_preferred(turn, &row);
     }
     if (err != OT_OK) {
         return err;
@@ -261,7 +290,8 @@ static enum ot_err cancel(struct coord_turn *turn, struct coord_partition *row)
     if ((row->adding | row->removing) == 0) {
         return REFUSE(turn, NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.");
     }
-    if (((row->isr | row->elr) & ~row->adding) == 0 && (row->isr | row->elr) != 0) {
+    const uint64_t members = (row->isr | row->elr) != 0 ? row->isr | row->elr : row->last_members;
+    if ((members & ~row->adding) == 0 && members != 0) {
         return REFUSE(turn, INVALID_REPLICA_ASSIGNMENT, "only the replicas that were to be added are in sync: it cannot be undone");
     }
     bool leaves = row->leader != -1 && (coord_replica_bit(row, row->leader) & row->adding) != 0;
@@ -322,9 +352,10 @@ static enum ot_err start(struct coord_turn *turn, struct coord_partition *row)
         return err;
     }
     int32_t original_count = without(row, row->adding, original), count = ask->count;
+    const uint64_t members = row->isr | row->elr, needed = members != 0 ? members : row->last_members;     /* rule 4 waits for the last ones */
     memcpy(all, ask->target, (size_t)ask->count * sizeof all[0]);
     for (int32_t i = 0; i < row->replica_count; i++) {     /* who is in sync or held it before stays until the end */
-        bool keeps = has(original, original_count, row->replicas[i]) || (row->isr >> i & 1) != 0 || row->leader == row->replicas[i];
+        bool keeps = has(original, original_count, row->replicas[i]) || (needed >> i & 1) != 0 || row->leader == row->replicas[i];
         if (keeps && !has(all, count, row->replicas[i])) {
             all[count++] = row->replicas[i];
         }

@@ -386,17 +386,21 @@ uint64_t coord_replica_bit(const struct coord_partition *row, int32_t broker_id)
 enum ot_err coord_partition_of(struct ot_blob bytes, struct coord_partition *out)
 {
     struct ot_coord_partition_row row;
-    uint8_t room[COORD_REPLICAS_MAX * 4 + 64];
+    uint8_t room[COORD_REPLICAS_MAX * 4 + COORD_LOSSES_MAX * 64 + 128];
     struct ot_arena arena;
     ot_arena_init_with(&arena, room, sizeof room, 0);
-    if (decode(&ot_coord_partition_row_message, bytes, &arena, &row) != OT_OK || row.replicas.count < 1 || row.replicas.count > COORD_REPLICAS_MAX) {
+    if (decode(&ot_coord_partition_row_message, bytes, &arena, &row) != OT_OK || row.replicas.count < 1 || row.replicas.count > COORD_REPLICAS_MAX
+        || row.losses.count > COORD_LOSSES_MAX) {
         return OT_ERR_CORRUPT;
     }
     *out = (struct coord_partition){ .replica_count = row.replicas.count, .isr = (uint64_t)row.isr, .elr = (uint64_t)row.elr, .adding = (uint64_t)row.adding,
         .removing = (uint64_t)row.removing, .last_members = (uint64_t)row.last_members, .leader = row.leader, .leader_epoch = row.leader_epoch,
         .partition_epoch = row.partition_epoch, .min_isr = row.min_isr, .last_leader = row.last_leader, .last_leader_epoch = row.last_leader_epoch,
         .durable_since = row.durable_since, .durable_class = (enum coord_durable)row.durable_class, .recovering = row.recovering,
-        .loss_version = row.loss_version, .loss_epoch = row.loss_epoch };
+        .loss_version = row.loss_version, .loss_epoch = row.loss_epoch, .loss = (enum coord_loss)row.loss_reason, .loss_from = row.loss_from, .loss_count = row.losses.count };
+    for (int32_t i = 0; i < row.losses.count; i++) {
+        out->losses[i] = (struct coord_loss_start){ row.losses.items[i].epoch, row.losses.items[i].start };
+    }
     memcpy(out->replicas, row.replicas.items, (size_t)row.replicas.count * sizeof out->replicas[0]);
     return OT_OK;
 }
@@ -442,6 +446,15 @@ enum ot_err coord_partition_put(struct coord_edit *edit, const struct ot_uuid *t
     out.recovering = row->recovering;
     out.loss_version = row->loss_version;
     out.loss_epoch = row->loss_epoch;
+    out.loss_reason = (int8_t)row->loss;
+    out.loss_from = row->loss_from;
+    struct ot_coord_partition_row_loss losses[COORD_LOSSES_MAX];
+    memset(losses, 0, sizeof losses);
+    for (int32_t i = 0; i < row->loss_count; i++) {
+        losses[i].epoch = row->losses[i].epoch;
+        losses[i].start = row->losses[i].start;
+    }
+    out.losses = (struct ot_coord_partition_row_loss_array){ losses, row->loss_count };
     return put(edit, key_partition(topic_id, index), &ot_coord_partition_row_message, &out);
 }
 

@@ -27,11 +27,13 @@
 #include "base/wire/coord_voter_row.h"
 #include "coordinator/value.h"
 
-enum { COORD_REPLICAS_MAX = 64, COORD_NAME_BYTES_MAX = 249, COORD_CONFIG_NAME_BYTES_MAX = 255, COORD_CONFIG_VALUE_BYTES_MAX = 1400, COORD_SCOPE_NAME_BYTES_MAX = 200 };
+enum { COORD_REPLICAS_MAX = 64, COORD_LOSSES_MAX = 4, COORD_NAME_BYTES_MAX = 249, COORD_CONFIG_NAME_BYTES_MAX = 255, COORD_CONFIG_VALUE_BYTES_MAX = 1400, COORD_SCOPE_NAME_BYTES_MAX = 200 };
 enum coord_table {
     COORD_TABLE_CLUSTER = 'A', COORD_TABLE_VOTER, COORD_TABLE_BROKER, COORD_TABLE_TOPIC_NAME, COORD_TABLE_TOPIC, COORD_TABLE_PARTITION,
     COORD_TABLE_DELETED_TOPIC, COORD_TABLE_CONFIG, COORD_TABLE_CONFIG_SCOPE, COORD_TABLE_FOLDED_NAME
 };
+/* Why records may be lost: all that held them crashed (rule 4, or the sole replica); unclean.leader.election.enable; an operator's word. */
+enum coord_loss { COORD_LOSS_NONE, COORD_LOSS_CRASH, COORD_LOSS_UNCLEAN, COORD_LOSS_OPERATOR };
 enum coord_durable { COORD_DURABLE_NONE, COORD_DURABLE_LEADER /* fsync */, COORD_DURABLE_ALL /* replicated+fsync */ };
 
 struct coord_key { uint32_t bytes; uint8_t data[COORD_KEY_BYTES_MAX]; };
@@ -98,6 +100,8 @@ struct coord_partition {
     int64_t durable_since; enum coord_durable durable_class;           /* -1: none (§7) */
     bool recovering;
     int64_t loss_version; int32_t loss_epoch;                          /* when records of epochs up to loss_epoch may last have been lost; -1 never */
+    enum coord_loss loss; int64_t loss_from;                           /* why, and from where upwards; -1: from where its log ended when the leader of the next epoch began */
+    struct coord_loss_start { int32_t epoch; int64_t start; } losses[COORD_LOSSES_MAX]; int32_t loss_count;      /* elections that may have lost, by the leader epoch they began: contest.h */
 };
 OT_MUST_CHECK enum ot_err coord_partition_of(struct ot_blob bytes, struct coord_partition *out);     /* as a delta has it */
 OT_MUST_CHECK enum ot_err coord_partition_get(const struct coord_value *value, const struct ot_uuid *topic_id, int32_t index, struct coord_partition *out);

@@ -21,6 +21,8 @@ rest_handler rest_broker_config, rest_broker_config_patch, rest_cluster_config, 
     rest_loggers_patch;
 /* log_dirs.c */
 rest_handler rest_log_dirs, rest_broker_log_dirs;
+/* losses.c */
+rest_handler rest_losses_list;
 /* topics.c, topics_write.c */
 rest_handler rest_topics_list, rest_topic_get, rest_topic_get_by_id, rest_topic_create, rest_topic_delete, rest_topic_grow;
 /* partitions.c */

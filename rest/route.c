@@ -40,6 +40,7 @@ static const struct rest_route routes[] = {
     { REST_DELETE, "/v1/brokers/{broker}/connections/{connection}", "closeConnection", rest_connection_close, REST_WRITE | REST_DRY | REST_AT_BROKER, NULL, "close one" },
     { REST_GET, "/v1/brokers/{broker}/log-dirs", "listBrokerLogDirs", rest_broker_log_dirs, REST_LIST | REST_AT_BROKER, NULL, "log directories of one broker" },
     { REST_GET, "/v1/log-dirs", "listLogDirs", rest_log_dirs, REST_LIST, NULL, "log directories" },
+    { REST_GET, "/v1/losses", "listLosses", rest_losses_list, REST_LIST, NULL, "what is lost, or may be, and what was kept of it" },
     { REST_GET, "/v1/topics", "listTopics", rest_topics_list, REST_LIST | REST_META, "internal,state,prefix,sort,with", "topics" },
     { REST_POST, "/v1/topics", "createTopic", rest_topic_create, REST_WRITE | REST_JSON_BODY | REST_DRY | REST_ONCE, NULL, "create a topic" },
     { REST_GET, "/v1/topics/id/{topic_id}", "getTopicById", rest_topic_get_by_id, REST_META, NULL, "one topic, by its id" },

@@ -52,6 +52,7 @@
 #include "base/wire/peer_ask_request.h"
 #include "base/wire/peer_hello_request.h"
 #include "base/wire/peer_lag_request.h"
+#include "base/wire/peer_log_ends_request.h"
 #include "base/wire/peer_message_request.h"
 #include "base/wire/peer_rest_request.h"
 #include "base/wire/produce_request.h"
@@ -131,6 +132,7 @@ const struct rpc_api rpc_apis[] = {
     ROW(PEER_ASK, RPC_WITH_PEERS, peer_ask, NULL),
     ROW(PEER_REST, RPC_WITH_PEERS, peer_rest, rpc_peer_rest_cancel),
     ROW(PEER_LAG, RPC_WITH_PEERS, peer_lag, NULL),
+    ROW(PEER_LOG_ENDS, RPC_WITH_PEERS, peer_log_ends, NULL),
 };
 const uint32_t rpc_api_count = OT_ARRAY_COUNT(rpc_apis);
 OT_STATIC_ASSERT(OT_ARRAY_COUNT(rpc_apis) <= RPC_APIS_MAX, "series are kept per row");

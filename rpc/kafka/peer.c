@@ -9,6 +9,8 @@
 #include "base/wire/peer_hello_response.h"
 #include "base/wire/peer_lag_request.h"
 #include "base/wire/peer_lag_response.h"
+#include "base/wire/peer_log_ends_request.h"
+#include "base/wire/peer_log_ends_response.h"
 #include "base/wire/peer_message_request.h"
 #include "base/wire/peer_message_response.h"
 #include "base/wire/peer_rest_request.h"
@@ -135,4 +137,12 @@ RPC_HANDLER(peer_lag)
     request->call.lag.part_count = (uint32_t)count;
     request->call.lag.here = true;
     broker_lag(request->server->broker, &request->call.lag);
+}
+
+RPC_HANDLER(peer_log_ends)
+{
+    struct ot_peer_log_ends_response response;
+    request->arena.cap_bytes = RPC_ANSWER_ARENA_BYTES;
+    if (broker_log_ends(request->server->broker, body, &request->arena, &response) == OT_OK) rpc_respond(request, &response);
+    else rpc_reject(request, "no memory for its answer");
 }

@@ -72,7 +72,7 @@ def test_strangers_on_the_peer_listener_change_nothing(make):
         s.sendall(b"\0\0\x10\1")
         assert s.recv(1) == b""
     # without a hello nothing is served
-    for name in ("PeerMessage", "PeerAsk", "Metadata", "Fetch", "CreateTopics"):
+    for name in ("PeerMessage", "PeerAsk", "PeerLogEnds", "Metadata", "Fetch", "CreateTopics"):
         with Connection(place) as c:
             with pytest.raises((EOFError, OSError)):
                 c.ask(name, 0 if name.startswith("Peer") else 12 if name != "CreateTopics" else 7, b"")
@@ -89,6 +89,12 @@ def test_strangers_on_the_peer_listener_change_nothing(make):
         beat = {"brokerId": leader, "brokerEpoch": 1, "appliedVersion": 1, "wantFence": True, "wantShutdown": True}
         assert c.ask("PeerAsk", 0, {**empty, "ask": 1, "heartbeat": beat})["error"] == "INVALID_REQUEST"      # not in another's name
         assert c.ask("PeerAsk", 0, {**empty, "ask": 1, "heartbeat": {**beat, "brokerId": 9}})["error"] == "BROKER_ID_NOT_REGISTERED"
+        elect = {"topicId": bytes(16), "partition": 0, "unclean": True, "candidate": 9, "partitionEpoch": 0, "loss": 1, "lossFrom": 0, "answers": [{"brokerId": 9, "brokerEpoch": 1}] * 65}
+        assert c.ask("PeerAsk", 0, {**empty, "ask": 11, "elect": elect})["error"] == "INVALID_REQUEST"
+        assert c.ask("PeerAsk", 0, {**empty, "ask": 11, "elect": {**elect, "answers": []}})["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+        many = [{"topicId": bytes(16), "partition": p, "partitionEpoch": 0} for p in range(-1, 2000)]
+        said = c.ask("PeerLogEnds", 0, {"partitions": many})["partitions"]
+        assert 0 < len(said) < len(many) and {end["state"] for end in said} == {2}
         for data in (b"", b"\0", b"\0\0", bytes(64), b"\xff" * 64, rng.randbytes(1000)):
             assert c.ask("PeerMessage", 0, {"message": data})["errorCode"] == 0        # taken, and thrown away
         mark = {"term": 2000000000, "version": 1 << 60, "stateHash": 1}

@@ -4,6 +4,7 @@
  *   --engine   the engine's own logs in every seed (else in one of six)
  *   --beyond   more machines lose their memory at once than the durability class covers: what is lost has to be told (else in one of twelve)
  *   --strict   leases: acks=1 is refused where another one may lead (else in one of ten) */
+#include "coordinator/contest.h"
 #include "world.h"
 
 #include <stdio.h>
@@ -125,7 +126,7 @@ static void operate(struct world *w)
     struct ask *ask = ask_new(w, NULL, COORD_ASK_ELECT);
     ask->partition = (uint32_t)ot_rng_below(&w->rng, PARTITIONS);
     if (ot_rng_chance(&w->rng, 0.5)) {
-        ask->request.u.elect = (struct coord_elect_ask){ .topic_id = w->topic, .partition = (int32_t)ask->partition, .candidate = -1 };
+        ask->request.u.elect = (struct coord_elect_ask){ .topic_id = w->topic, .partition = (int32_t)ask->partition };
     } else {
         ask->request.ask = COORD_ASK_REASSIGN;
         uint32_t first = (uint32_t)ot_rng_below(&w->rng, w->broker_count);
@@ -241,30 +242,36 @@ static void catch_up(struct world *w)
 static void recover(struct world *w, uint32_t partition)
 {
     struct coord_partition row;
-    int32_t best = -1;
-    if (coord_partition_get(coord_view(w->coord), &w->topic, (int32_t)partition, &row) != OT_OK || row.leader != -1 || (row.isr | row.elr) != 0) {
+    struct coord_log_end answers[COORD_REPLICAS_MAX];
+    struct coord_verdict verdict;
+    uint32_t count = 0;
+    if (coord_partition_get(coord_view(w->coord), &w->topic, (int32_t)partition, &row) != OT_OK || !coord_contest_owed(&row)) {
         return;
     }
     for (int32_t i = 0; i < row.replica_count; i++) {
         struct broker *broker = &w->brokers[row.replicas[i] - 1];
         struct held *held = &broker->held[partition];
-        bool asked = broker->up && broker->registered && held->replica.applied && held->replica.row.partition_epoch == row.partition_epoch;
-        if (!asked && (row.last_members >> i & 1) != 0) {
+        if (!broker->up || !broker->registered || !held->replica.applied || held->replica.row.partition_epoch != row.partition_epoch) {
+            continue;
+        }
+        if (!logs_flush(w, broker, partition)) {
             return;
         }
-        if (asked && !logs_flush(w, broker, partition)) {
-            return;
-        }
-        if (asked) {
-            held->flushed = held->end;
-            replica_flushed(&held->replica, held->end);
-            const struct held *other = best == -1 ? NULL : &w->brokers[best - 1].held[partition];
-            int32_t epoch = held->end == 0 ? -1 : held->log[held->end - 1].epoch, other_epoch = other == NULL || other->end == 0 ? -1 : other->log[other->end - 1].epoch;
-            best = other == NULL || epoch > other_epoch || (epoch == other_epoch && held->end > other->end) ? broker->id : best;
-        }
+        held->flushed = held->end;
+        replica_flushed(&held->replica, held->end);
+        answers[count++] = (struct coord_log_end){ .broker_id = broker->id, .broker_epoch = broker->epoch, .may_lead = true, .log_end = held->end,
+            .last_epoch = held->end == 0 ? -1 : held->log[held->end - 1].epoch, .high_watermark = held->replica.high_watermark, .flushed_end = held->end };
+    }
+    coord_contest_decide(&row, answers, count, &(struct coord_contest){ 0 }, &verdict);
+    if (!verdict.elects) {
+        return;
     }
     struct ask *ask = ask_new(w, NULL, COORD_ASK_ELECT);
-    ask->request.u.elect = (struct coord_elect_ask){ .topic_id = w->topic, .partition = (int32_t)partition, .unclean = true, .candidate = best };
+    for (uint32_t i = 0; i < count; i++) {
+        ask->members[i] = (struct coord_member){ answers[i].broker_id, answers[i].broker_epoch };
+    }
+    ask->request.u.elect = (struct coord_elect_ask){ .topic_id = w->topic, .partition = (int32_t)partition, .unclean = true, .candidate = answers[verdict.winner].broker_id,
+        .partition_epoch = row.partition_epoch, .loss = verdict.loss, .loss_from = verdict.loss_from, .answers = ask->members, .answer_count = count };
     ask_send(w, ask);
 }
 

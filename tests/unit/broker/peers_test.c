@@ -210,6 +210,12 @@ static void every_request_survives_the_way(void **state)
     struct coord_lost losses[2] = { { .topic_id = id, .partition = 3, .partition_epoch = 4 }, { .topic_id = id, .partition = 5, .partition_epoch = 6 } };
     out = back(&(struct coord_request){ .ask = COORD_ASK_LOST, .if_version = -1, .u.lost = { 7, 9, losses, 2 } }, 7, OT_OK);
     assert_true(out.u.lost.broker_epoch == 9 && out.u.lost.count == 2 && out.u.lost.items[1].partition == 5 && out.u.lost.items[1].partition_epoch == 6);
+    out = back(&(struct coord_request){ .ask = COORD_ASK_ELECT, .if_version = -1, .u.elect = { .topic_id = id, .partition = 3, .unclean = true, .candidate = 2, .partition_epoch = 9,
+        .loss = COORD_LOSS_CRASH, .loss_from = 77, .answers = members, .answer_count = 2 } }, 7, OT_OK);
+    assert_true(out.u.elect.candidate == 2 && out.u.elect.partition_epoch == 9 && out.u.elect.loss == COORD_LOSS_CRASH && out.u.elect.loss_from == 77);
+    assert_true(out.u.elect.answer_count == 2 && out.u.elect.answers[1].broker_epoch == 5);
+    back(&(struct coord_request){ .ask = COORD_ASK_ELECT, .u.elect = { .unclean = true } }, 7, OT_ERR_MALFORMED);
+    back(&(struct coord_request){ .ask = COORD_ASK_ELECT, .u.elect = { .unclean = true, .loss = (enum coord_loss)9 } }, 7, OT_ERR_MALFORMED);
     const enum coord_ask plain[] = { COORD_ASK_READ, COORD_ASK_ELECT, COORD_ASK_FENCE, COORD_ASK_UNREGISTER, COORD_ASK_RESIGN, COORD_ASK_DELETE_TOPIC, COORD_ASK_CREATE_PARTITIONS };
     for (size_t i = 0; i < OT_ARRAY_COUNT(plain); i++) assert_int_equal(back(&(struct coord_request){ .ask = plain[i], .if_version = -1 }, 7, OT_OK).ask, plain[i]);
     ot_arena_free(&arena);

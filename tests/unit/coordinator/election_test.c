@@ -118,6 +118,20 @@ static void with_several_replicas_that_all_lost_data_nobody_is_guessed(void **st
     assert_int_equal(row.last_members, 3);     /* registrations with lost data do not shrink it */
 }
 
+static void one_that_lost_something_and_is_live_again_is_still_waited_for(void **state)
+{
+    (void)state;
+    struct coord_partition row = row_of(3, 1);
+    leave(&row, 1, true);                      /* the leader, perhaps with more on its disk than the others */
+    assert_int_equal(row.leader, 2);
+    assert_false(come_back(&row, 1));
+    assert_int_equal(row.last_members, 7);
+    leave(&row, 2, true);
+    leave(&row, 3, true);
+    assert_int_equal(row.isr | row.elr, 0);
+    assert_int_equal(row.last_members, 7);
+}
+
 static void a_sole_replica_always_comes_back_and_its_loss_is_remembered(void **state)
 {
     (void)state;
@@ -130,6 +144,8 @@ static void a_sole_replica_always_comes_back_and_its_loss_is_remembered(void **s
     assert_int_equal(row.leader_epoch, 2);
     assert_int_equal(row.loss_version, 11);
     assert_int_equal(row.loss_epoch, 1);
+    assert_int_equal(row.loss, COORD_LOSS_CRASH);
+    assert_int_equal(row.loss_from, -1);       /* where its log ended it knows itself */
 }
 
 static void a_durable_leader_loses_nothing_by_a_machine_crash(void **state)
@@ -292,7 +308,8 @@ static void placement_takes_only_live_brokers_and_says_when_they_do_not_suffice(
 #define TEST(name) cmocka_unit_test_setup(name, all_live)
 TEST_MAIN(TEST(the_preferred_live_replica_leads_a_new_partition), TEST(a_leaving_leader_is_followed_within_isr_and_the_epoch_grows),
     TEST(a_leaving_follower_changes_no_leader), TEST(below_min_isr_those_that_left_stay_eligible), TEST(one_that_lost_data_is_not_eligible),
-    TEST(with_several_replicas_that_all_lost_data_nobody_is_guessed), TEST(a_sole_replica_always_comes_back_and_its_loss_is_remembered),
+    TEST(with_several_replicas_that_all_lost_data_nobody_is_guessed), TEST(one_that_lost_something_and_is_live_again_is_still_waited_for),
+    TEST(a_sole_replica_always_comes_back_and_its_loss_is_remembered),
     TEST(a_durable_leader_loses_nothing_by_a_machine_crash), TEST(another_leader_ends_what_only_the_last_one_had_flushed),
     TEST(lowering_min_isr_empties_elr_in_the_same_change), TEST(random_histories_keep_the_invariants),
     TEST(those_in_maintenance_lead_only_when_nobody_else_can), TEST(who_leaves_gets_no_replicas_and_is_not_counted), TEST(replicas_are_spread_over_brokers_and_racks), TEST(placement_takes_only_live_brokers_and_says_when_they_do_not_suffice))

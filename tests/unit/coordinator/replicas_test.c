@@ -106,7 +106,20 @@ static void altering_is_compared_and_set(void **state)
 
 static enum ot_err elect(struct desk *desk, bool unclean)
 {
-    struct coord_request ask = { .ask = COORD_ASK_ELECT, .u.elect = { .topic_id = topic_id, .unclean = unclean, .candidate = -1 } };
+    struct coord_request ask = { .ask = COORD_ASK_ELECT, .u.elect = { .topic_id = topic_id, .unclean = unclean } };
+    desk_ask(desk, &ask);
+    return ask.error;
+}
+
+/* The candidate, by what these said they have. */
+static enum ot_err elect_by(struct desk *desk, enum coord_loss loss, int32_t candidate, int64_t loss_from, const int32_t *ids, uint32_t count, int64_t epoch_off, int32_t row_off)
+{
+    struct coord_member members[8];
+    for (uint32_t i = 0; i < count; i++) {
+        members[i] = (struct coord_member){ ids[i], epoch_of(desk, ids[i]) + epoch_off };
+    }
+    struct coord_request ask = { .ask = COORD_ASK_ELECT, .u.elect = { .topic_id = topic_id, .unclean = true, .candidate = candidate, .loss = loss, .loss_from = loss_from,
+        .partition_epoch = row_of(desk).partition_epoch + row_off, .answers = members, .answer_count = count } };
     desk_ask(desk, &ask);
     return ask.error;
 }
@@ -137,17 +150,76 @@ static void the_preferred_leader_is_elected_when_it_is_in_sync(void **state)
 static void an_unclean_election_says_what_may_be_lost(void **state)
 {
     struct desk *desk = *state;
-    int32_t two[] = { 1, 2 };
+    int32_t two[] = { 1, 2 }, third[] = { 3 }, strangers[] = { 3, 4 }, none[] = { 2 };
     assert_int_equal(alter(desk, two, 2), OT_OK);
     assert_int_equal(fence(desk, 1), OT_OK);
     assert_int_equal(fence(desk, 2), OT_OK);
     assert_int_equal(row_of(desk).leader, -1);                 /* 3 lives, but lacks records */
-    assert_int_equal(elect(desk, true), OT_OK);
-    assert_int_equal(row_of(desk).leader, 3);
-    assert_int_equal(row_of(desk).isr, 4);
-    assert_true(row_of(desk).recovering);
-    assert_true(row_of(desk).loss_version > 0);
-    assert_int_equal(elect(desk, true), OT_ERR_ELECTION_NOT_NEEDED);
+    int32_t epoch = row_of(desk).leader_epoch;
+    assert_int_equal(elect_by(desk, COORD_LOSS_UNCLEAN, 3, 50, third, 1, 0, -1), OT_ERR_INVALID_UPDATE_VERSION);
+    assert_int_equal(elect_by(desk, COORD_LOSS_UNCLEAN, 3, 50, third, 1, -1, 0), OT_ERR_INELIGIBLE_REPLICA);      /* it said so in an earlier life */
+    assert_int_equal(elect_by(desk, COORD_LOSS_UNCLEAN, 3, 50, none, 1, 0, 0), OT_ERR_INELIGIBLE_REPLICA);        /* it said nothing */
+    assert_int_equal(elect_by(desk, COORD_LOSS_UNCLEAN, 1, 50, third, 1, 0, 0), OT_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE);
+    assert_int_equal(elect_by(desk, COORD_LOSS_UNCLEAN, 4, 50, strangers, 2, 0, 0), OT_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE);
+    assert_int_equal(elect_by(desk, COORD_LOSS_CRASH, 3, 50, third, 1, 0, 0), OT_ERR_INELIGIBLE_REPLICA);         /* 1 and 2 have everything */
+    assert_int_equal(row_of(desk).leader_epoch, epoch);
+    assert_int_equal(elect_by(desk, COORD_LOSS_UNCLEAN, 3, 50, third, 1, 0, 0), OT_OK);
+    struct coord_partition row = row_of(desk);
+    assert_int_equal(row.leader, 3);
+    assert_int_equal(row.isr, 4);
+    assert_int_equal(row.last_members, 4);
+    assert_true(row.loss_version > 0);
+    assert_int_equal(row.loss, COORD_LOSS_UNCLEAN);
+    assert_int_equal(row.loss_epoch, epoch);
+    assert_int_equal(row.loss_from, 50);
+    assert_int_equal(row.loss_count, 1);
+    assert_true(row.losses[0].epoch == row.leader_epoch && row.losses[0].start == 50);
+    assert_int_equal(elect_by(desk, COORD_LOSS_UNCLEAN, 3, 50, third, 1, 0, 0), OT_ERR_ELECTION_NOT_NEEDED);
+    int32_t all[] = { 1, 2, 3 };                               /* once everybody follows, no log holds any more what was given up */
+    assert_int_equal(desk_register(desk, 1, 11, COORD_BOOT_CLEAN), OT_OK);
+    assert_int_equal(desk_register(desk, 2, 12, COORD_BOOT_CLEAN), OT_OK);
+    assert_int_equal(alter(desk, all, 3), OT_OK);
+    row = row_of(desk);
+    assert_int_equal(row.loss_count, 0);
+    assert_int_equal(row.loss_from, 50);
+}
+
+static void when_all_machines_crashed_everybody_who_may_have_more_is_heard(void **state)
+{
+    struct desk *desk = *state;
+    int32_t two[] = { 1, 2 }, three[] = { 1, 2, 3 }, other[] = { 2, 3 };
+    for (int32_t id = 1; id <= 3; id++) {
+        assert_int_equal(desk_register(desk, id, (uint8_t)(20 + id), COORD_BOOT_MACHINE_CRASH), OT_OK);
+    }
+    struct coord_partition row = row_of(desk);
+    assert_int_equal(row.leader, -1);
+    assert_int_equal(row.isr | row.elr, 0);
+    assert_int_equal(row.last_members, 7);
+    assert_int_equal(elect_by(desk, COORD_LOSS_CRASH, 2, 80, two, 2, 0, 0), OT_ERR_INELIGIBLE_REPLICA);
+    assert_int_equal(elect_by(desk, COORD_LOSS_CRASH, 2, 80, other, 2, 0, 0), OT_ERR_INELIGIBLE_REPLICA);
+    assert_int_equal(elect_by(desk, COORD_LOSS_CRASH, 2, 80, three, 3, 0, 0), OT_OK);
+    row = row_of(desk);
+    assert_int_equal(row.leader, 2);
+    assert_int_equal(row.loss, COORD_LOSS_CRASH);
+    assert_int_equal(row.loss_from, 80);
+}
+
+static enum ot_err reassign(struct desk *desk, const int32_t *target, int32_t count);
+static void a_reassignment_keeps_those_that_rule_four_waits_for(void **state)
+{
+    struct desk *desk = *state;
+    int32_t target[] = { 4 };
+    for (int32_t id = 1; id <= 3; id++) {
+        assert_int_equal(desk_register(desk, id, (uint8_t)(20 + id), COORD_BOOT_MACHINE_CRASH), OT_OK);
+    }
+    int32_t adding[] = { 4, 1 };
+    assert_int_equal(reassign(desk, adding, 2), OT_OK);
+    assert_int_equal(reassign(desk, target, 1), OT_OK);
+    struct coord_partition row = row_of(desk);
+    assert_int_equal(row.replica_count, 4);
+    assert_int_equal(__builtin_popcountll(row.last_members), 3);
+    assert_int_equal(reassign(desk, NULL, 0), OT_OK);
+    assert_int_equal(__builtin_popcountll(row_of(desk).last_members), 3);
 }
 
 static enum ot_err lose(struct desk *desk, int32_t broker, int32_t partition_epoch)
@@ -415,7 +487,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(who_leaves_below_min_isr_stays_eligible), TEST(altering_is_compared_and_set), TEST(the_preferred_leader_is_elected_when_it_is_in_sync),
         TEST(a_lost_replica_is_nobody_to_rely_on), TEST(the_last_holder_is_remembered_when_it_is_lost),
-        TEST(an_unclean_election_says_what_may_be_lost), TEST(a_reassignment_ends_when_the_new_ones_are_in_sync),
+        TEST(an_unclean_election_says_what_may_be_lost), TEST(when_all_machines_crashed_everybody_who_may_have_more_is_heard),
+        TEST(a_reassignment_keeps_those_that_rule_four_waits_for), TEST(a_reassignment_ends_when_the_new_ones_are_in_sync),
         TEST(a_reassignment_can_be_cancelled_and_replaced),
         TEST(a_preferred_election_passes_over_a_broker_in_maintenance), TEST(a_broker_that_leaves_gets_nothing_new), TEST(who_was_forgotten_comes_back_without_marks),
         TEST(a_voter_is_not_forgotten), TEST(a_voter_alone_does_not_resign),

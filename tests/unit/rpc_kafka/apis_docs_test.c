@@ -21,7 +21,7 @@ static void the_page_says_what_the_tables_say(void **state)
             served++;
         }
     }
-    docs_put("\n## Between brokers\n\nOn the peer listener (`peer.listeners`) the same framing carries five requests more. A connection begins with PeerHello; every other request, Kafka's included,\n"
+    docs_put("\n## Between brokers\n\nOn the peer listener (`peer.listeners`) the same framing carries requests of our own too. A connection begins with PeerHello; every other request, Kafka's included,\n"
              "is served there only to who has said hello and, where `peer.secret.file` is set, proved it. Until then a request may have at most 4096 bytes, and a connection is closed\n"
              "that has not got so far within 5 s.\n\n| Key | API | Versions served |\n|---|---|---|\n");
     for (uint32_t i = 0; i < rpc_api_count; i++) {

@@ -124,3 +124,15 @@ __attribute__((weak)) void broker_health(struct broker *broker, struct broker_he
     (void)broker;
     *out = (struct broker_health){ .ready = true, .reason = "" };
 }
+
+enum ot_err broker_log_ends(struct broker *broker, const struct ot_peer_log_ends_request *in, struct ot_arena *arena, struct ot_peer_log_ends_response *out)
+{
+    (void)broker;
+    ot_peer_log_ends_response_defaults(out);
+    out->broker_epoch = 7;
+    out->partitions.items = ot_arena_array(arena, (size_t)in->partitions.count + 1, sizeof *out->partitions.items);
+    if (out->partitions.items == NULL) return OT_ERR_NO_MEMORY;
+    out->partitions.count = in->partitions.count;
+    for (int32_t i = 0; i < in->partitions.count; i++) out->partitions.items[i].log_end = in->partitions.items[i].partition;
+    return OT_OK;
+}

@@ -9,6 +9,8 @@
 #include "base/wire/metadata_response.h"
 #include "base/wire/peer_ask_request.h"
 #include "base/wire/peer_ask_response.h"
+#include "base/wire/peer_log_ends_request.h"
+#include "base/wire/peer_log_ends_response.h"
 #include "base/wire/peer_hello_request.h"
 #include "base/wire/peer_hello_response.h"
 #include "base/wire/peer_lag_request.h"
@@ -64,6 +66,14 @@ static void a_peer_that_said_hello_is_heard(void **state)
     assert_str(answer.error, "NOT_CONTROLLER");
     assert_int_equal(answer.leader, 7);
     assert_int_equal(fake_peers.ask, 9);
+    struct ot_peer_log_ends_request_partition rows[2] = { { .partition = 5 }, { .partition = 6 } };
+    struct ot_peer_log_ends_request which;
+    struct ot_peer_log_ends_response ends;
+    ot_peer_log_ends_request_defaults(&which);
+    which.partitions.items = rows;
+    which.partitions.count = 2;
+    exchange(fd, OT_API_PEER_LOG_ENDS, 0, &which, &ends);
+    assert_true(ends.broker_epoch == 7 && ends.partitions.count == 2 && ends.partitions.items[1].log_end == 6);
     struct ot_metadata_request metadata;       /* what Kafka has is served too */
     struct ot_metadata_response cluster;
     ot_metadata_request_defaults(&metadata);
@@ -125,7 +135,7 @@ static void who_said_nothing_is_not(void **state)
 {
     (void)state;
     start(true);
-    const int16_t keys[] = { OT_API_PEER_MESSAGE, OT_API_PEER_ASK, OT_API_PEER_LAG, OT_API_PEER_REST, OT_API_METADATA, OT_API_FETCH, OT_API_CREATE_TOPICS };
+    const int16_t keys[] = { OT_API_PEER_MESSAGE, OT_API_PEER_ASK, OT_API_PEER_LAG, OT_API_PEER_LOG_ENDS, OT_API_PEER_REST, OT_API_METADATA, OT_API_FETCH, OT_API_CREATE_TOPICS };
     for (size_t i = 0; i < OT_ARRAY_COUNT(keys); i++) {
         const int fd = client();
         ask_bytes(fd, keys[i], ot_api_find(keys[i])->version_max, "", 0);
@@ -164,7 +174,7 @@ static void a_listener_for_clients_knows_nothing_of_peers(void **state)
         assert_true(lists(&response, OT_API_FETCH));
         assert_int_equal(lists(&response, OT_API_PEER_HELLO), peer);
         close(fd);
-        const int16_t keys[] = { OT_API_PEER_HELLO, OT_API_PEER_MESSAGE, OT_API_PEER_ASK, OT_API_PEER_LAG, OT_API_PEER_REST };
+        const int16_t keys[] = { OT_API_PEER_HELLO, OT_API_PEER_MESSAGE, OT_API_PEER_ASK, OT_API_PEER_LAG, OT_API_PEER_LOG_ENDS, OT_API_PEER_REST };
         for (size_t i = 0; peer == 0 && i < OT_ARRAY_COUNT(keys); i++) {
             const int other = client();
             ask_bytes(other, keys[i], 0, "", 0);

@@ -1,0 +1,27 @@
+/* Private to broker/: writing the ledger. */
+#ifndef OT_BROKER_LOSSES_INNER_H
+#define OT_BROKER_LOSSES_INNER_H
+
+#include "broker/losses.h"
+#include "engine/log.h"
+
+struct broker_core;
+struct broker_partition;
+
+/* Reads what there is; blocks. A file that does not say what it should is told and left. */
+OT_MUST_CHECK enum ot_err broker_losses_open(struct ot_io *io, const char *meta_path, struct broker_losses **out);
+void broker_losses_close(struct broker_losses *losses);    /* NULL is fine; nobody writes any more */
+struct broker_loss_counts { uint64_t entries, kept_bytes, noted[3]; /* since the start, by kind */ };
+void broker_losses_counts(struct broker_losses *losses, struct broker_loss_counts *out);    /* NULL is fine: none */
+
+/* On disk when it returns; blocks. The same thing again (a crash came between the note and what it tells of) is noted once: *loss is then the one that there is. */
+OT_MUST_CHECK enum ot_err broker_loss_note(struct broker_losses *losses, struct broker_loss *loss);
+
+/* In the lane, before the log is cut at `to`: is that a loss, then it is kept and noted. An error: it is not noted, and must not be cut yet. */
+OT_MUST_CHECK enum ot_err broker_loss_before_cut(struct broker_partition *partition, int64_t to, int32_t leader_epoch);
+/* With the partition's mutex, when it begins to lead: did an election give something up? Noted soon, on a thread that may block; looked at again at each start. */
+void broker_loss_of_election(struct broker_partition *partition);
+/* On an I/O thread, after the log was opened. */
+void broker_loss_of_recovery(struct broker_partition *partition, struct eng_log *log, const struct eng_recovery *recovery);
+
+#endif
