@@ -310,6 +310,12 @@ static bool dir_failed(struct broker_core *core, uint32_t dir)
     return broker_evidence_dirs(broker_of_core(core));
 }
 
+static void ticked(struct broker_core *core, int64_t now_us)
+{
+    broker_groups_ticked(core, now_us);
+    broker_losses_tell(broker_of_core(core));
+}
+
 static enum ot_err open_partitions(struct broker *broker)
 {
     broker_coordinator_run(broker->setup.coord_exec, run_configs, broker);
@@ -337,7 +343,7 @@ static enum ot_err open_partitions(struct broker *broker)
     broker->core.broker_in_rack = broker_apply_in_rack;
     broker->core.internal_changed = broker_shards_partition_changed;
     broker->core.marker_committed = broker_shards_marker;
-    broker->core.ticked = broker_groups_ticked;
+    broker->core.ticked = ticked;
     broker->core.transactions_served = broker->core.transactions_verified = true;
     broker_coordinator_run(broker->setup.coord_exec, run_apply, broker);
     /* among others one is not unfenced before its logs are there: they can lead meanwhile */

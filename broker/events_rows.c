@@ -178,7 +178,7 @@ static const char *election_of(const struct place *place)
 {
     const struct coord_partition *old = place->old, *now = place->now;
     if (now->leader == -1) return NULL;
-    if (place->lossy) return now->recovering ? "unclean" : now->replica_count == 1 ? "sole_replica" : "longest_log";
+    if (place->lossy) return now->loss >= COORD_LOSS_UNCLEAN ? "unclean" : now->replica_count == 1 ? "sole_replica" : "longest_log";
     if (set_has(old, old->isr, now->leader)) return "clean";
     if (set_has(old, old->elr, now->leader)) return "elr";
     return set_has(now, now->isr, now->leader) && old->leader != -1 ? "clean" : "unclean";     /* reassigned and in sync in one step */

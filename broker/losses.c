@@ -5,6 +5,7 @@
 #include "base/wire/frame.h"
 #include "base/wire/loss_record.h"
 #include "broker/elections.h"
+#include "broker/events.h"
 #include "broker/losses_inner.h"
 #include "broker/room.h"
 #include <inttypes.h>
@@ -26,6 +27,7 @@ struct broker_losses {
     uint64_t noted[3];
     struct soon *first, **last_link;           /* elections to be noted, one after the other */
     bool noting;
+    struct { bool busy; struct ot_task task; struct broker *broker; uint64_t number; } telling;      /* one event at a time */
     _Atomic bool made;                         /* the folder is there */
 };
 
@@ -340,6 +342,101 @@ enum ot_err broker_loss_note(struct broker_losses *losses, struct broker_loss *l
     return OT_OK;
 }
 
+/* ---- told as events */
+
+static struct broker_loss *find_number(const struct broker_losses *losses, uint64_t number)
+{
+    for (uint32_t i = losses->count; i-- > 0;)
+        if (losses->all[i]->number == number) return losses->all[i];
+    return NULL;
+}
+
+/* A copy that goes on when the entry itself goes; NULL: none, or no memory. */
+static struct broker_loss *copy_of(const struct broker_loss *loss) { return loss == NULL ? NULL : loss_new(loss, ot_str_of(loss->folder)); }
+
+static void tell_later(struct broker_losses *losses)
+{
+    pthread_mutex_lock(&losses->mutex);
+    losses->telling.busy = false;
+    pthread_mutex_unlock(&losses->mutex);
+}
+
+static void told_run(struct ot_task *task)     /* on a thread that may block */
+{
+    struct broker_losses *losses = OT_CONTAINER(task, struct broker_losses, telling.task);
+    struct broker *broker = losses->telling.broker;
+    pthread_mutex_lock(&losses->mutex);
+    struct broker_loss *entry = find_number(losses, losses->telling.number);
+    if (entry != NULL) entry->told = true;
+    struct broker_loss *copy = copy_of(entry);
+    pthread_mutex_unlock(&losses->mutex);
+    if (copy != NULL) ot_ignore(write_entry(losses, copy), "it is told once more after the next start");
+    free(copy);
+    tell_later(losses);
+    broker_losses_tell(broker);
+    atomic_fetch_sub(&broker->core.work_open, 1);
+}
+
+static void event_kept(void *arg, enum ot_err err)         /* on the events' executor */
+{
+    struct broker_losses *losses = arg;
+    struct broker_core *core = &losses->telling.broker->core;
+    atomic_fetch_add(&core->work_open, 1);
+    if (err != OT_OK || atomic_load(&core->stopping)) {    /* told again in a second, or after the next start */
+        tell_later(losses);
+        atomic_fetch_sub(&core->work_open, 1);
+        return;
+    }
+    losses->telling.task.run = told_run;
+    ot_exec_post(core->flush_exec, &losses->telling.task);
+}
+
+static void fields_of(const struct broker_loss *loss, struct broker_event_fields *fields)
+{
+    broker_event_fields_init(fields);
+    broker_event_int(fields, "number", (int64_t)loss->number);
+    broker_event_text(fields, "kind", kinds[loss->kind]);
+    broker_event_int(fields, "from_offset", loss->from);
+    broker_event_int_or_null(fields, "end_offset", loss->end);
+    broker_event_int_or_null(fields, "high_watermark", loss->high_watermark);
+    broker_event_int_or_null(fields, "leader_epoch", loss->leader_epoch);
+    broker_event_int_or_null(fields, "last_epoch", loss->last_epoch);
+    broker_event_text(fields, "kept", kepts[loss->kept]);
+    broker_event_int(fields, "kept_bytes", (int64_t)loss->kept_bytes);
+    broker_event_text(fields, "folder", loss->folder[0] == 0 ? NULL : loss->folder);
+}
+
+void broker_losses_tell(struct broker *broker)
+{
+    struct broker_losses *losses = broker->core.losses;
+    struct broker_event_fields fields;
+    struct broker_loss *loss = NULL;
+    if (losses == NULL || atomic_load(&broker->core.stopping)) return;
+    pthread_mutex_lock(&losses->mutex);
+    for (uint32_t i = 0; i < losses->count && !losses->telling.busy && loss == NULL; i++)
+        if (!losses->all[i]->told) loss = copy_of(losses->all[i]);
+    if (loss != NULL) {
+        losses->telling.busy = true;
+        losses->telling.broker = broker;
+        losses->telling.number = loss->number;
+    }
+    pthread_mutex_unlock(&losses->mutex);
+    if (loss == NULL) return;
+    fields_of(loss, &fields);
+    struct broker_event event = broker_event_of(BROKER_EVENT_RECORDS_LOST);
+    event.at_ms = loss->wall_ms;
+    event.topic = ot_str_of(loss->topic);
+    event.partition = loss->partition;
+    event.broker = broker->node_id;
+    event.reason = loss->reason;
+    event.fields = &fields;
+    event.kept = event_kept;
+    event.arg = losses;
+    const bool taken = broker_event(broker, &event);
+    free(loss);
+    if (!taken) tell_later(losses);
+}
+
 static bool is_known(struct broker_losses *losses, const struct broker_loss *loss)
 {
     pthread_mutex_lock(&losses->mutex);
@@ -497,9 +594,8 @@ void broker_loss_of_election(struct broker_partition *partition)
     struct broker_core *core = partition->core;
     const struct replica *replica = &partition->replica;
     const struct coord_partition *row = &replica->row;
-    const uint64_t self = coord_replica_bit(row, core->node_id);
-    const bool at_once = row->loss_epoch + 1 == row->leader_epoch, again = row->replica_count > 1 && row->isr == self && row->last_members == self;       /* it crashed before it was noted */
-    const bool begun_so = replica->role == REPLICA_LEADER && row->loss_version >= 0 && (at_once || again);
+    const bool at_once = row->loss_epoch + 1 == row->leader_epoch, again = row->replica_count > 1;      /* it may have crashed before it was noted */
+    const bool begun_so = replica->role == REPLICA_LEADER && row->loss_version >= 0 && row->loss_leader == core->node_id && (at_once || again);
     /* a sole replica always leads again: in a class that waits for its disk nothing that was acknowledged is gone */
     const bool nothing = row->replica_count == 1 && replica_class_now(replica) != REPLICA_REPLICATED;
     if (core->losses == NULL || !begun_so || nothing) return;

@@ -21,6 +21,8 @@ OT_MUST_CHECK enum ot_err broker_loss_note(struct broker_losses *losses, struct 
 OT_MUST_CHECK enum ot_err broker_loss_before_cut(struct broker_partition *partition, int64_t to, int32_t leader_epoch);
 /* With the partition's mutex, when it begins to lead: did an election give something up? Noted soon, on a thread that may block; looked at again at each start. */
 void broker_loss_of_election(struct broker_partition *partition);
+/* Entries that were not told yet become events, one after the other, until each is kept there. Any thread, never blocks; called each second. */
+void broker_losses_tell(struct broker *broker);
 /* On an I/O thread, after the log was opened. */
 void broker_loss_of_recovery(struct broker_partition *partition, struct eng_log *log, const struct eng_recovery *recovery);
 

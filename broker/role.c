@@ -123,7 +123,7 @@ static struct broker_role *role_of(const struct broker_partition_row *row)
         role->row = *row->state;
     } else {
         role->row = (struct coord_partition){ .leader = row->leader, .leader_epoch = row->leader_epoch, .partition_epoch = row->partition_epoch, .min_isr = row->min_isr,
-            .last_leader = -1, .durable_since = -1, .loss_version = -1, .loss_epoch = -1, .loss_from = -1, .replica_count = OT_MIN(row->replica_count, (int32_t)COORD_REPLICAS_MAX) };
+            .last_leader = -1, .durable_since = -1, .loss_version = -1, .loss_epoch = -1, .loss_from = -1, .loss_leader = -1, .replica_count = OT_MIN(row->replica_count, (int32_t)COORD_REPLICAS_MAX) };
         memcpy(role->row.replicas, row->replicas, (size_t)role->row.replica_count * sizeof(row->replicas[0]));
         set_of(&role->row, row->isr, row->isr_count, &role->row.isr);
     }

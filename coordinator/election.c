@@ -72,6 +72,7 @@ static void elect(struct coord_partition *row, const struct coord_live *live, in
             row->loss_version = version;
             row->loss_epoch = row->leader_epoch;
             row->loss = COORD_LOSS_CRASH;
+            row->loss_leader = row->leader;
             row->loss_from = -1;               /* from the end of its log, which nobody else can know */
         }
     }
@@ -131,7 +132,7 @@ void coord_partition_found(struct coord_partition *row, const int32_t *replicas,
 {
     OT_ASSERT(replica_count >= 1 && replica_count <= COORD_REPLICAS_MAX);
     *row = (struct coord_partition){ .replica_count = replica_count, .leader = -1, .leader_epoch = leader_epoch, .last_leader = -1, .last_leader_epoch = -1,
-        .durable_since = -1, .loss_version = -1, .loss_epoch = -1, .loss_from = -1 };
+        .durable_since = -1, .loss_version = -1, .loss_epoch = -1, .loss_from = -1, .loss_leader = -1 };
     row->min_isr = OT_MAX(1, OT_MIN(min_isr, replica_count));
     for (int32_t i = 0; i < replica_count; i++) {
         row->replicas[i] = replicas[i];

@@ -244,6 +244,7 @@ static enum ot_err elect_unclean(struct coord_turn *turn, struct coord_partition
     row->loss_epoch = row->leader_epoch;
     row->loss = ask->loss;
     row->loss_from = OT_MAX(ask->loss_from, 0);
+    row->loss_leader = ask->candidate;
     row->isr = bit;
     row->elr = 0;
     row->durable_since = -1;

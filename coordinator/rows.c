@@ -397,7 +397,8 @@ enum ot_err coord_partition_of(struct ot_blob bytes, struct coord_partition *out
         .removing = (uint64_t)row.removing, .last_members = (uint64_t)row.last_members, .leader = row.leader, .leader_epoch = row.leader_epoch,
         .partition_epoch = row.partition_epoch, .min_isr = row.min_isr, .last_leader = row.last_leader, .last_leader_epoch = row.last_leader_epoch,
         .durable_since = row.durable_since, .durable_class = (enum coord_durable)row.durable_class, .recovering = row.recovering,
-        .loss_version = row.loss_version, .loss_epoch = row.loss_epoch, .loss = (enum coord_loss)row.loss_reason, .loss_from = row.loss_from, .loss_count = row.losses.count };
+        .loss_version = row.loss_version, .loss_epoch = row.loss_epoch, .loss = (enum coord_loss)row.loss_reason, .loss_from = row.loss_from, .loss_leader = row.loss_leader,
+        .loss_count = row.losses.count };
     for (int32_t i = 0; i < row.losses.count; i++) {
         out->losses[i] = (struct coord_loss_start){ row.losses.items[i].epoch, row.losses.items[i].start };
     }
@@ -448,6 +449,7 @@ enum ot_err coord_partition_put(struct coord_edit *edit, const struct ot_uuid *t
     out.loss_epoch = row->loss_epoch;
     out.loss_reason = (int8_t)row->loss;
     out.loss_from = row->loss_from;
+    out.loss_leader = row->loss_leader;
     struct ot_coord_partition_row_loss losses[COORD_LOSSES_MAX];
     memset(losses, 0, sizeof losses);
     for (int32_t i = 0; i < row->loss_count; i++) {

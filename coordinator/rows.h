@@ -100,6 +100,7 @@ struct coord_partition {
     int64_t durable_since; enum coord_durable durable_class;           /* -1: none (§7) */
     bool recovering;
     int64_t loss_version; int32_t loss_epoch;                          /* when records of epochs up to loss_epoch may last have been lost; -1 never */
+    int32_t loss_leader;                                               /* who was elected then */
     enum coord_loss loss; int64_t loss_from;                           /* why, and from where upwards; -1: from where its log ended when the leader of the next epoch began */
     struct coord_loss_start { int32_t epoch; int64_t start; } losses[COORD_LOSSES_MAX]; int32_t loss_count;      /* elections that may have lost, by the leader epoch they began: contest.h */
 };

@@ -1,6 +1,7 @@
 /* The loss ledger (broker/losses.h). */
 #include "broker/losses.h"
 #include "rest/handlers.h"
+#include "rest/merge.h"
 #include "rest/topic_view.h"
 
 struct page { struct rest_call *call; uint64_t last; bool more; };

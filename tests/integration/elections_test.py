@@ -180,9 +180,16 @@ def test_unclean_elections_are_made_where_they_are_allowed_and_what_they_cost_is
         need_java()
         text = java(TOOLS + "DumpLogSegments", "--deep-iteration", "--print-data-log", "--files", file)
         assert [line.rsplit("payload: ", 1)[1] for line in text.splitlines() if "payload: " in line] == [value_of(n).decode() for n in range(50, 80)]
+    def told(node, number):
+        answer = cluster.nodes[node].view("/v1/events?types=records_lost&limit=100") or {"items": []}
+        return [event for event in answer["items"] if event.get("broker") == node and event.get("number") == number]
+    event = harness.until(lambda: told(1, cut["number"]), 20, "the event")[0]
+    assert (event["topic"], event["partition"], event["kind"], event["reason"], event["from_offset"], event["end_offset"]) == ("t", 0, "cut", "unclean", 50, 80)
     cluster.stop()
     cluster.start()
     assert losses(cluster, 1, topic="t") == [cut]
+    harness.until(lambda: cluster.nodes[1].view("/v1/events?types=records_lost&limit=100"), 20, "events")
+    assert len(told(1, cut["number"])) == 1        # it is told once
 
 
 def test_an_operator_makes_the_longest_log_lead(make):

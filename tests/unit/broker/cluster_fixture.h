@@ -311,7 +311,7 @@ static inline int cluster_setup(void **state)
     c->durability = "replicated";
     for (int i = 0; i < NODES; i++) node_make(c, i);
     c->row = (struct coord_partition){ .replicas = { 1, 2, 3 }, .replica_count = 3, .isr = 7, .leader = 1, .leader_epoch = 1, .partition_epoch = 1, .min_isr = 2, .last_leader = -1,
-        .durable_since = -1, .loss_version = -1, .loss_epoch = -1, .loss_from = -1 };
+        .durable_since = -1, .loss_version = -1, .loss_epoch = -1, .loss_from = -1, .loss_leader = -1 };
     *state = c;
     return 0;
 }

@@ -269,7 +269,7 @@ static void an_unclean_election_is_called_so(void **state)
     row.leader_epoch++;
     row.loss_version = 103;
     row.loss_epoch = 1;
-    row.recovering = true;
+    row.loss = COORD_LOSS_UNCLEAN;
     put(f, &row);
     end(f);
     expect(f, 0, "isr_expand", "unclean", "\"added\":[3]");

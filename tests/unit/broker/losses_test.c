@@ -75,6 +75,7 @@ static void give_up(struct cluster *c)
     c->row.loss_epoch = c->row.leader_epoch;
     c->row.loss = COORD_LOSS_UNCLEAN;
     c->row.loss_from = 5;
+    c->row.loss_leader = 2;
     cluster_lead(c, 2, 2);
 }
 

@@ -172,6 +172,7 @@ static void an_unclean_election_says_what_may_be_lost(void **state)
     assert_int_equal(row.loss, COORD_LOSS_UNCLEAN);
     assert_int_equal(row.loss_epoch, epoch);
     assert_int_equal(row.loss_from, 50);
+    assert_int_equal(row.loss_leader, 3);
     assert_int_equal(row.loss_count, 1);
     assert_true(row.losses[0].epoch == row.leader_epoch && row.losses[0].start == 50);
     assert_int_equal(elect_by(desk, COORD_LOSS_UNCLEAN, 3, 50, third, 1, 0, 0), OT_ERR_ELECTION_NOT_NEEDED);
