@@ -226,10 +226,13 @@ def test_flushes(server, scope, name, key, broker_key, value):
 
 def history_is_written(server, value):
     """The change is in the history, and so is the topic of that: nothing more is flushed for it."""
+    state = []
+
     def look():
         events = json.loads(http(f"{server.broker.rest}/v1/events")[2])["items"]
-        return any(e.get("to") == value for e in events) and any(e.get("topic") == "__ottla_events" for e in events)
-    until(look, 20, "history")
+        state.append((len(events), metric(server, "ottla_log_flush_rounds_total")))
+        return any(e.get("to") == value for e in events) and any(e.get("topic") == "__ottla_events" for e in events) and len(state) > 5 and state[-1] == state[-6]
+    until(look, 20, lambda: f"history: {state[-6:]}", 0.1)
 
 
 def test_durability(server, scope, name):
