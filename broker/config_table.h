@@ -41,6 +41,7 @@
     X(ottla_shutdown_handover_timeout_ms, "ottla.shutdown.handover.timeout.ms", LONG, "10000", 0, 600000, NULL, RESTART, NULL, "how long a stopping broker waits until others have taken over what it leads") \
     X(ottla_broker_maintenance, "ottla.broker.maintenance", BOOL, "false", 0, 0, NULL, PER_BROKER, NULL, "this broker leads only what nobody else can, until it is false again: `ottla cluster drain`; kept by the cluster, not in a file") \
     X(ottla_broker_decommission, "ottla.broker.decommission", BOOL, "false", 0, 0, NULL, PER_BROKER, NULL, "every replica of this broker is moved to others, and none is placed there: `ottla cluster decommission`; kept by the cluster, not in a file") \
+    X(ottla_reassignment_throttle, "ottla.reassignment.throttle", LONG, "-1", -1, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "bytes a second of the reassignments that were started with a throttle; set and taken back with it; -1 = none") \
     X(broker_rack, "broker.rack", TEXT, NULL, 0, 0, NULL, RESTART, NULL, "rack of this broker") \
     X(ottla_network_threads, "ottla.network.threads", INT, "0", 0, 256, NULL, RESTART, NULL, "reactors; 0 = one per core") \
     X(ottla_io_threads, "ottla.io.threads", INT, "0", 0, 256, NULL, RESTART, NULL, "threads for disk work and decoding; 0 = by cores") \

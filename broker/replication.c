@@ -3,6 +3,7 @@
 
 #include "broker/balance.h"
 #include "broker/decommission.h"
+#include "broker/move_throttle.h"
 
 #include "base/log.h"
 #include <stdlib.h>
@@ -82,6 +83,7 @@ static void tick_fired(struct ot_timer *timer)
     if (all->setup.balances) {
         broker_balance_tick(all);
         broker_decommission_tick(all);
+        broker_move_throttle_tick(all);
     }
     tick_set(all);
 }

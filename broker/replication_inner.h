@@ -71,6 +71,8 @@ struct broker_replication {
     uint32_t drained;                          /* how many brokers were to lead nothing then */
     struct broker_decommission *decommission;  /* under way; NULL: idle */
     int64_t decommission_due_us, decommission_told_us;
+    bool throttling;                           /* a throttle is being taken back */
+    int64_t throttle_due_us, throttle_idle_us; /* nothing was being moved since; 0: something is */
     _Atomic uint32_t busy;                     /* calls, lanes and asks under way */
     _Atomic uint64_t fetches, failures, bytes, proposals, refusals;
     _Atomic uint32_t source_count, partition_count;

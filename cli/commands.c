@@ -53,7 +53,7 @@ const struct cli_command cli_commands[] = {
         "  ottla cluster elect\n  ottla cluster elect orders:0 --type unclean --dry-run", cli_cluster_elect_flags, cli_cluster_elect_run, cli_api_flags },
     { "cluster", "reassign", "[status|plan|start|cancel] [topic:partition]...", "move replicas: propose, start, watch, cancel",
         "  ottla cluster reassign plan --rebalance -o json > plan.json\n"
-        "  ottla cluster reassign start --replication-factor 3 --topic orders\n  ottla cluster reassign status --watch\n  ottla cluster reassign cancel orders:3",
+        "  ottla cluster reassign start --replication-factor 3 --topic orders --throttle 20m\n  ottla cluster reassign status --watch\n  ottla cluster reassign cancel orders:3",
         cli_cluster_reassign_flags, cli_cluster_reassign_run, cli_api_flags },
     { "cluster", "jobs", NULL, "long work: what runs, and what ended", "  ottla cluster jobs --state running\n  ottla cluster jobs --cancel j-6b0d1e12-2", cli_cluster_jobs_flags, cli_cluster_jobs_run, cli_api_flags },
     { "cluster", "losses", NULL, "records that are lost, or may be: unclean elections, logs that were cut, damage; and where the cut batches are kept", "  ottla cluster losses\n  ottla cluster losses -o wide",

@@ -21,6 +21,7 @@ const struct cli_flag cli_cluster_reassign_flags[] = {
     {"topic", 0, "TOPIC", true, "plan, start: only this one (all)"},
     {"max-moves", 0, "N", false, "plan, start: at most so many partitions"},
     {"file", 0, "FILE", false, "start: a plan, as `plan -o json` printed it; - is stdin"},
+    {"throttle", 0, "BYTES", false, "start: bytes a second of each broker, as 20m"},
     {"all", 0, NULL, false, "cancel: whatever is being moved"},
     {"dry-run", 'n', NULL, false, "start, cancel: check and show, do nothing"},
     CLI_WATCH_FLAG,
@@ -231,10 +232,11 @@ static int read_plan(const char *path, json_t **moves_out)
     return -1;
 }
 
-static int post_moves(struct cli_api *api, json_t *moves, bool dry_run, json_t **body, char **text)
+static int post_moves(struct cli_api *api, json_t *moves, int64_t throttle, bool dry_run, json_t **body, char **text)
 {
     json_t *ask = json_pack("{s:O,s:b}", "moves", moves, "dry_run", (int)dry_run);
     if (ask == NULL) return no_memory();
+    if (throttle > 0) json_object_set_new(ask, "throttle_bytes_per_second", json_integer(throttle));
     const int code = cli_api_call(api, "POST", "/v1/reassignments", ask, "ottla cluster reassign status", body, text);
     json_decref(ask);
     return code;
@@ -242,10 +244,12 @@ static int post_moves(struct cli_api *api, json_t *moves, bool dry_run, json_t *
 
 static int start(const struct cli_args *args, struct cli_api *api)
 {
-    const char *file = cli_flag_value(args, "file");
+    const char *file = cli_flag_value(args, "file"), *throttle_text = cli_flag_value(args, "throttle");
     const bool dry_run = cli_flag_given(args, "dry-run");
     json_t *moves = NULL, *body = NULL;
     char *text = NULL, question[120];
+    int64_t throttle = 0;
+    if (throttle_text != NULL && !cli_size(throttle_text, 1, INT64_MAX, &throttle)) return cli_fail(CLI_USAGE, "--throttle 20m", "--throttle: `%s` is not a number of bytes", throttle_text);
     int code = file != NULL ? read_plan(file, &moves) : ask_plan(args, api, &body, NULL);
     if (code >= 0) return code;
     if (file == NULL && body == NULL) return CLI_DONE;         /* --curl */
@@ -258,7 +262,7 @@ static int start(const struct cli_args *args, struct cli_api *api)
         return CLI_DONE;
     }
     if (!dry_run && !api->only_curl) {
-        code = post_moves(api, moves, true, &body, &text);
+        code = post_moves(api, moves, throttle, true, &body, &text);
         snprintf(question, sizeof(question), "The replicas of %zu partitions will be moved.", json_array_size(moves));
         if (code < 0 && !wants_json(args)) (void)show_moves(args, body, "items", text);
         else {
@@ -269,7 +273,7 @@ static int start(const struct cli_args *args, struct cli_api *api)
         text = NULL;
         if (code < 0 && !cli_confirm(args, question, NULL)) code = CLI_USAGE;
     }
-    if (code < 0) code = post_moves(api, moves, dry_run, &body, &text);
+    if (code < 0) code = post_moves(api, moves, throttle, dry_run, &body, &text);
     json_decref(moves);
     if (code >= 0) return code;
     if (dry_run || wants_json(args) || body == NULL) return show_moves(args, body, "items", text);

@@ -1,7 +1,7 @@
 /* Moves of replicas: proposed, started, watched, cancelled. A proposal changes nothing; what it answers can be sent back as it is to start it. */
 #include "base/util.h"
-#include "broker/moves.h"
 #include "broker/plan.h"
+#include "broker/move_throttle.h"
 #include "rest/handlers.h"
 #include "rest/hop.h"
 #include "rest/inside.h"
@@ -282,8 +282,10 @@ void rest_reassignment_plan(struct rest_call *call)
 
 struct starting {
     struct sizing sizing;
+    struct broker_move_throttle throttle;
     struct broker_moves asked;
     bool dry_run;
+    int64_t throttle_bytes;                    /* 0: none */
 };
 
 static bool is_fault(const struct broker_move *move) { return move->error != OT_OK && move->error != OT_ERR_ELECTION_NOT_NEEDED; }
@@ -330,7 +332,7 @@ static void start_reply(struct starting *starting)
     }
     rest_json_open(out, NULL, '{');
     rest_json_bool(out, "dry_run", starting->dry_run);
-    rest_json_null(out, "throttle_bytes_per_second");
+    rest_json_big_or_null(out, "throttle_bytes_per_second", starting->throttle_bytes > 0 ? starting->throttle_bytes : -1);
     rest_json_open(out, "items", '[');
     for (uint32_t i = 0; i < sizing->count; i++) {
         rest_json_open(out, NULL, '{');
@@ -355,6 +357,13 @@ static void start_moves(struct starting *starting)
     broker_moves(starting->sizing.call->broker, &starting->asked);
 }
 
+static void throttled(struct broker_call *broker_call)
+{
+    struct starting *starting = OT_CONTAINER(broker_call, struct starting, throttle.call);
+    if (starting->throttle.error == OT_OK) start_moves(starting);
+    else rest_problem(starting->sizing.call, starting->throttle.error, "the throttle could not be set, so nothing was started: %s", starting->throttle.text);
+}
+
 static void sized(struct sizing *sizing)
 {
     struct starting *starting = sizing->arg;
@@ -364,7 +373,13 @@ static void sized(struct sizing *sizing)
         start_reply(starting);
         return;
     }
-    start_moves(starting);
+    if (starting->throttle_bytes == 0) {
+        start_moves(starting);
+        return;
+    }
+    starting->throttle = (struct broker_move_throttle){ .call = { .home = sizing->call->home, .done = throttled }, .bytes_per_second = starting->throttle_bytes, .moves = starting->asked.moves,
+        .move_count = starting->asked.count, .timeout_ms = (int32_t)sizing->call->timeout_ms };
+    broker_move_throttle_set(sizing->call->broker, &starting->throttle);
 }
 
 static bool read_move(struct rest_call *call, json_t *one, size_t index, struct broker_move *out)
@@ -416,11 +431,13 @@ void rest_reassignments_start(struct rest_call *call)
 {
     json_t *body = rest_body_object(call, REST_JSON_VALUES_MAX), *list = NULL, *one;
     struct starting *starting = ot_arena_alloc(&call->arena, sizeof(*starting));
+    int64_t throttle = 0;
     bool dry_run = true;
     size_t i;
     if (body == NULL) return;
     const struct rest_member members[] = {
         { .name = "moves", .kind = REST_ARRAY, .required = true, .out = &list, .min = 1, .max = MOVES_MAX },
+        { .name = "throttle_bytes_per_second", .kind = REST_INT, .nullable = true, .out = &throttle, .min = 1, .max = INT64_MAX },
         { .name = "dry_run", .kind = REST_BOOL, .required = true, .out = &dry_run },
     };
     rest_members(body, "", members, OT_ARRAY_COUNT(members), &call->faults);
@@ -438,7 +455,7 @@ void rest_reassignments_start(struct rest_call *call)
     for (uint32_t k = 0; k < count; k++) judge(call, view, &asked[k], &moves[k]);
     broker_view_give(view);
     *starting = (struct starting){ .sizing = { .call = call, .moves = moves, .count = count, .then = sized, .arg = starting }, .asked = { .moves = asked, .count = count },
-        .dry_run = dry_run };
+        .dry_run = dry_run, .throttle_bytes = throttle };
     size_all(&starting->sizing);
 }
 
@@ -489,8 +506,7 @@ static void write_running(struct rest_call *call, const struct broker_view *view
         if (!has(row->removing.ids, row->removing.count, id)) to[to_count++] = id;
     }
     rest_move_copied(rows, topic, row, &done, &total);
-    (void)view;
-    const int64_t throttle = -1, eta_ms = eta_ms_of(call->server, topic, row->index, done, total, throttle);
+    const int64_t throttle = broker_move_throttle_of(view), eta_ms = eta_ms_of(call->server, topic, row->index, done, total, throttle);
     rest_list_item(call);
     rest_json_open(out, NULL, '{');
     rest_json_str(out, "topic", topic->name);

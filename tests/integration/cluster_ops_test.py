@@ -272,6 +272,31 @@ def test_moves_are_planned_started_watched_and_cancelled(make):
     assert rest(cluster.nodes[asked], "DELETE", "/v1/reassignments/t-0/0", expect=404)[1]["error"] == "NO_REASSIGNMENT_IN_PROGRESS"
 
 
+def configs_of(node, path, *names):
+    return {e["name"]: e["value"] for e in get(node, path)["entries"] if e["name"] in names and e["source"] not in ("built_in", "file")}
+
+
+def test_a_throttle_is_set_with_the_moves_and_taken_back_after_them(make):
+    cluster = started(make(**QUIET))
+    assert create(cluster.nodes[1], "t", partitions=2, replication=1)["errorCode"] == 0
+    fill(cluster, "t", 4, 2)
+    rates, lists = ("leader.replication.throttled.rate", "follower.replication.throttled.rate"), ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+    plan = rest(cluster.nodes[2], "POST", "/v1/reassignments/plan", {"goal": "replication_factor", "replication_factor": 3, "topics": ["t"]}, expect=200)[1]
+    begun = rest(cluster.nodes[2], "POST", "/v1/reassignments", {"moves": plan["moves"], "throttle_bytes_per_second": 1 << 30, "dry_run": False}, expect=202)[1]
+    assert begun["throttle_bytes_per_second"] == 1 << 30
+    held = {m["partition"]: m["from"][0] for m in plan["moves"]}
+    topic = configs_of(cluster.nodes[1], "/v1/topics/t/config", *lists)
+    assert topic["leader.replication.throttled.replicas"] == ",".join(f"{p}:{held[p]}" for p in (0, 1))
+    assert set(topic["follower.replication.throttled.replicas"].split(",")) == {f"{p}:{i}" for p in (0, 1) for i in (1, 2, 3) if i != held[p]}
+    assert all(configs_of(node, f"/v1/brokers/{i}/config", *rates) == dict.fromkeys(rates, str(1 << 30)) for i, node in cluster.nodes.items())
+    harness.until(lambda: get(cluster.nodes[1], "/v1/reassignments")["total"] == 0, 60, lambda: get(cluster.nodes[1], "/v1/reassignments"))
+
+    def gone():
+        return configs_of(cluster.nodes[1], "/v1/topics/t/config", *lists) == {} and all(configs_of(node, f"/v1/brokers/{i}/config", *rates) == {} for i, node in cluster.nodes.items()) \
+            and configs_of(cluster.nodes[1], "/v1/cluster/config", "ottla.reassignment.throttle") == {}
+    harness.until(gone, 30, lambda: configs_of(cluster.nodes[1], "/v1/topics/t/config", *lists))
+
+
 def test_any_broker_tells_how_far_each_replica_is_behind(make):
     cluster = started(make(**QUIET, replica_lag_time_max_ms="60000"))
     assert create(cluster.nodes[1], "t", partitions=3, replication=3)["errorCode"] == 0
