@@ -45,8 +45,10 @@ bool broker_follow_place(struct broker_partition *partition, struct broker_follo
 {
     const struct replica *replica = &partition->replica;
     pthread_mutex_lock(&partition->mutex);
-    const bool follows = atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && replica->role == REPLICA_FOLLOWER && partition->next_role == NULL && !partition->lane_closed
-        && partition->follow == NULL && replica->row.leader >= 0 && (replica_class_now(replica) != REPLICA_FSYNC_ALL || replica->flushed_end == replica->log_end);
+    const bool ready = atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && replica->role == REPLICA_FOLLOWER && partition->next_role == NULL && !partition->lane_closed
+        && partition->follow == NULL && replica->row.leader >= 0;
+    const bool follows = ready && (replica_class_now(replica) != REPLICA_FSYNC_ALL || replica->flushed_end == replica->log_end);
+    if (ready && !follows) broker_flush_ask(partition);        /* what its last write as a leader left: nobody else asks for that any more */
     if (follows) {
         *out = (struct broker_follow_place){ .leader = replica->row.leader, .leader_epoch = replica->row.leader_epoch, .offset = replica->log_end,
             .last_epoch = eng_epochs_latest(eng_log_epochs(partition->log)), .flushed_end = replica->flushed_end, .log_start_offset = eng_log_start_offset(partition->log),
