@@ -91,8 +91,9 @@ enum ot_err broker_reassign(const struct broker_view *view, struct ot_str topic,
     *same_out = false;
     enum ot_err err = find(view, topic, partition, arena, &row, "Unable to find a topic named", "Unable to find partition", text);
     if (err != OT_OK) return err;
-    if (count < 0) {
-        return row.adding.count == 0 && row.removing.count == 0 ? OT_ERR_NO_REASSIGNMENT_IN_PROGRESS : OT_OK;
+    if (count < 0) {                           /* whether there is one to cancel is the coordinator's to say */
+        *same_out = row.adding.count == 0 && row.removing.count == 0;
+        return OT_OK;
     }
     if ((err = check_replicas(view, replicas, count, arena, text)) != OT_OK) return err;
     if (!factor_may_change && count != row.replicas.count) {

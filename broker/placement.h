@@ -16,7 +16,7 @@ OT_MUST_CHECK enum ot_err broker_elect(const struct broker_view *view, enum brok
 /* Whom a preferred election makes the leader: the first replica; while that one lives and is in maintenance, the first in sync that is not; the present leader when there is none. */
 int32_t broker_preferred(const struct broker_view *view, const struct broker_view_partition *row);
 
-/* count below 0: cancel a reassignment (NO_REASSIGNMENT_IN_PROGRESS: there is none). OK: to be asked for, unless *same_out: the partition is where it shall be.
+/* count below 0: cancel a reassignment. OK: to be asked for. *same_out: by this view, which may be behind, there is nothing to do; the coordinator says it for good.
  * INVALID_REPLICA_ASSIGNMENT: no such broker, one twice, none at all. */
 OT_MUST_CHECK enum ot_err broker_reassign(const struct broker_view *view, struct ot_str topic, int32_t partition, const int32_t *replicas, int32_t count,
     bool factor_may_change, struct ot_arena *arena, bool *same_out, char text[static BROKER_TEXT_MAX]);

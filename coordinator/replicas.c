@@ -352,6 +352,9 @@ static enum ot_err start(struct coord_turn *turn, struct coord_partition *row)
     if (err != OT_OK) {
         return err;
     }
+    if ((row->adding | row->removing) == 0 && ask->count == row->replica_count && memcmp(ask->target, row->replicas, (size_t)ask->count * sizeof row->replicas[0]) == 0) {
+        return REFUSE(turn, ELECTION_NOT_NEEDED, "The replicas are there already.");
+    }
     int32_t original_count = without(row, row->adding, original), count = ask->count;
     const uint64_t members = row->isr | row->elr, needed = members != 0 ? members : row->last_members;     /* rule 4 waits for the last ones */
     memcpy(all, ask->target, (size_t)ask->count * sizeof all[0]);

@@ -410,14 +410,14 @@ static bool read_move(struct rest_call *call, json_t *one, size_t index, struct 
 }
 
 /* What is there now, and may it go where it shall? */
-static void judge(struct rest_call *call, const struct broker_view *view, struct broker_move *asked, struct move *move)
+static void judge(struct rest_call *call, const struct broker_view *view, bool dry_run, struct broker_move *asked, struct move *move)
 {
     struct broker_view_topic topic;
     struct broker_view_partition row;
     bool same = false;
     *move = (struct move){ .topic = asked->topic, .partition = asked->partition, .to = asked->target, .to_count = asked->count, .size = -1 };
     asked->error = broker_reassign(view, asked->topic, asked->partition, asked->target, asked->count, true, &call->arena, &same, asked->text);
-    if (asked->error == OT_OK && same) asked->error = OT_ERR_ELECTION_NOT_NEEDED;          /* it is where it shall be: not asked for */
+    if (asked->error == OT_OK && same && dry_run) asked->error = OT_ERR_ELECTION_NOT_NEEDED;       /* it is where it shall be; else the coordinator says so, this view may be behind */
     if (!broker_view_topic(view, asked->topic, &topic) || !broker_view_partition(view, &topic.id, asked->partition, &call->arena, &row)) return;
     move->from = row.replicas.ids;
     move->from_count = row.replicas.count;
@@ -452,7 +452,7 @@ void rest_reassignments_start(struct rest_call *call)
     json_array_foreach(list, i, one) count += read_move(call, one, i, &asked[count]);
     if (rest_faulty(call)) return;
     const struct broker_view *view = broker_view_take(call->broker);
-    for (uint32_t k = 0; k < count; k++) judge(call, view, &asked[k], &moves[k]);
+    for (uint32_t k = 0; k < count; k++) judge(call, view, dry_run, &asked[k], &moves[k]);
     broker_view_give(view);
     *starting = (struct starting){ .sizing = { .call = call, .moves = moves, .count = count, .then = sized, .arg = starting }, .asked = { .moves = asked, .count = count },
         .dry_run = dry_run, .throttle_bytes = throttle };
@@ -623,6 +623,7 @@ void rest_reassignment_cancel(struct rest_call *call)
     if (found && name != NULL && cancelling != NULL) {
         *cancelling = (struct cancelling){ .call = call, .move = { .kind = BROKER_MOVE_REASSIGN, .topic = ot_str_of(name), .partition = index } };
         cancelling->move.error = broker_reassign(view, cancelling->move.topic, index, NULL, -1, true, &call->arena, &same, cancelling->move.text);
+        if (cancelling->move.error == OT_OK && same && validate_only) cancelling->move.error = OT_ERR_NO_REASSIGNMENT_IN_PROGRESS;
         if (cancelling->move.error != OT_OK && cancelling->move.text[0] == 0) snprintf(cancelling->move.text, sizeof(cancelling->move.text), "%s-%d is not being moved", name, index);
     }
     broker_view_give(view);

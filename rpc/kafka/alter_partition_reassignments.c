@@ -34,7 +34,7 @@ static void reassigned(struct broker_call *call)
     else rpc_reject(request, "too much in one request");
 }
 
-/* ELECTION_NOT_NEEDED marks what is where it shall be. */
+/* Whether something is where it shall be already is the coordinator's to say (ELECTION_NOT_NEEDED): what is seen here may be behind. */
 static void move_fill(struct rpc_request *request, const struct broker_view *view, struct ot_str topic,
     const struct ot_alter_partition_reassignments_request_reassignable_partition *one, struct broker_move *move)
 {
@@ -44,7 +44,6 @@ static void move_fill(struct rpc_request *request, const struct broker_view *vie
     *move = (struct broker_move){ .kind = BROKER_MOVE_REASSIGN, .topic = topic, .partition = one->partition_index, .target = one->replicas.count < 0 ? NULL : one->replicas.items,
         .count = OT_MAX(one->replicas.count, 0) };
     move->error = broker_reassign(view, topic, one->partition_index, one->replicas.items, one->replicas.count, factor_may_change, &request->arena, &same, move->text);
-    if (move->error == OT_OK && same) move->error = OT_ERR_ELECTION_NOT_NEEDED;
 }
 
 RPC_HANDLER(alter_partition_reassignments)

@@ -288,8 +288,11 @@ static enum ot_err reassign(struct desk *desk, const int32_t *target, int32_t co
 static void a_reassignment_ends_when_the_new_ones_are_in_sync(void **state)
 {
     struct desk *desk = *state;
-    int32_t target[] = { 4, 3 }, all[] = { 4, 3, 1, 2 };
+    int32_t target[] = { 4, 3 }, all[] = { 4, 3, 1, 2 }, same[] = { 1, 2, 3 };
     assert_int_equal(reassign(desk, NULL, 0), OT_ERR_NO_REASSIGNMENT_IN_PROGRESS);
+    const int32_t epoch_before = row_of(desk).partition_epoch;
+    assert_int_equal(reassign(desk, same, 3), OT_ERR_ELECTION_NOT_NEEDED);
+    assert_int_equal(row_of(desk).partition_epoch, epoch_before);
     assert_int_equal(reassign(desk, target, 2), OT_OK);
     struct coord_partition row = row_of(desk);
     assert_int_equal(row.replica_count, 4);
