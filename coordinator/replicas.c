@@ -376,6 +376,8 @@ static enum ot_err start(struct coord_turn *turn, struct coord_partition *row)
             row->adding |= UINT64_C(1) << i;
         }
     }
+    row->min_isr = OT_MIN(row->min_isr, count);    /* the list that this one replaces may have been longer */
+    row->elr = enough(row) ? 0 : row->elr;
     if (row->adding != 0 && row->leader != -1 && !COORD_BUG(READDED_AS_BEFORE)) {
         row->leader_epoch++;                   /* one that was a replica before may have deleted what its late fetches still speak of: those are of the old epoch */
     }

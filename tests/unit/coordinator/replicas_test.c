@@ -325,6 +325,26 @@ static void a_reassignment_can_be_cancelled_and_replaced(void **state)
     assert_int_equal(row.isr, 7);
 }
 
+static void a_reassignment_to_fewer_replicas_than_min_isr_counted_on_lowers_it(void **state)
+{
+    struct desk *desk = *state;
+    int32_t one[] = { 1 }, four[] = { 1, 2, 3, 4 }, two[] = { 1, 2 };
+    const struct coord_config_change change = { ot_str_of("min.insync.replicas"), ot_str_of("4") };
+    struct coord_request ask = { .ask = COORD_ASK_CONFIGS, .if_version = -1, .u.configs = { .scope = { .kind = COORD_SCOPE_TOPIC, .topic_id = topic_id }, .changes = &change, .change_count = 1 } };
+    assert_int_equal(reassign(desk, one, 1), OT_OK);
+    assert_int_equal(row_of(desk).replica_count, 1);
+    assert_int_equal(reassign(desk, four, 4), OT_OK);
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_OK);
+    assert_int_equal(row_of(desk).min_isr, 4);
+    assert_int_equal(reassign(desk, two, 2), OT_OK);       /* instead of the one under way */
+    assert_int_equal(row_of(desk).replica_count, 2);
+    assert_int_equal(row_of(desk).min_isr, 2);
+    assert_int_equal(alter(desk, two, 2), OT_OK);
+    assert_int_equal(row_of(desk).adding | row_of(desk).removing, 0);
+    assert_int_equal(row_of(desk).min_isr, 2);
+}
+
 static struct coord_request beat(struct desk *desk, int32_t id, bool stops)
 {
     struct coord_request ask = { .ask = COORD_ASK_HEARTBEAT,
@@ -493,7 +513,7 @@ int main(void)
         TEST(a_lost_replica_is_nobody_to_rely_on), TEST(the_last_holder_is_remembered_when_it_is_lost),
         TEST(an_unclean_election_says_what_may_be_lost), TEST(when_all_machines_crashed_everybody_who_may_have_more_is_heard),
         TEST(a_reassignment_keeps_those_that_rule_four_waits_for), TEST(a_reassignment_ends_when_the_new_ones_are_in_sync),
-        TEST(a_reassignment_can_be_cancelled_and_replaced),
+        TEST(a_reassignment_can_be_cancelled_and_replaced), TEST(a_reassignment_to_fewer_replicas_than_min_isr_counted_on_lowers_it),
         TEST(a_preferred_election_passes_over_a_broker_in_maintenance), TEST(a_broker_that_leaves_gets_nothing_new), TEST(who_was_forgotten_comes_back_without_marks),
         TEST(a_voter_is_not_forgotten), TEST(a_voter_alone_does_not_resign),
         TEST(a_broker_is_not_unfenced_before_it_knows_that_it_was_fenced), TEST(a_stopping_broker_goes_when_everybody_knows_who_leads),
