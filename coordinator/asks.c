@@ -86,6 +86,29 @@ static bool has_votes_of(struct coord *coord, const struct coord_value *value)
     return 2 * votes > count;
 }
 
+/* Those of the new set that live and did not vote for this node in this term are asked once more, in case their vote did not arrive. Who gave it to another cannot give it twice: then
+ * this node stands again, and has it in the next term. Without that, a dead voter could not be taken out of three as long as the third had stood in the same election. */
+static void ask_for_missing_votes(struct coord *coord, const struct coord_value *value)
+{
+    int32_t ids[COORD_VOTERS_MAX];
+    struct ot_uuid dirs[COORD_VOTERS_MAX];
+    uint32_t count = coord_voters_of(value, ids, dirs), votes = 0, may_come = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct coord_peer *peer = coord_peer_find(coord, ids[i], &dirs[i]);
+        if (peer == NULL || joined(coord, peer)) {
+            votes += peer != NULL;
+        } else if (coord->now_us - peer->heard_us < coord->config.election_timeout_us) {
+            may_come++;
+            coord_send(coord, ids[i], &(struct coord_message){ .kind = COORD_START_JOIN });
+        }
+    }
+    if (coord->votes_missed_us == 0) {
+        coord->votes_missed_us = OT_MAX(coord->now_us, UINT64_C(1));
+    } else if (2 * (votes + may_come) > count && coord->now_us - coord->votes_missed_us >= coord->config.election_timeout_us) {
+        coord->stands_again = true;
+    }
+}
+
 static enum ot_err check_newcomer(struct coord_turn *turn, const struct coord_voters_ask *ask)
 {
     struct coord *coord = turn->coord;
@@ -146,6 +169,7 @@ enum ot_err coord_ask_voters(struct coord_turn *turn)
         return err;
     }
     if (!COORD_BUG(NO_VOTE_PROOF) && !has_votes_of(turn->coord, turn->edit.value)) {    /* safety, not politeness: without it two could lead one term (§17) */
+        ask_for_missing_votes(turn->coord, turn->edit.value);
         return coord_refuse(turn->request, OT_ERR_REQUEST_TIMED_OUT, "most of the new voters have not given their vote for this term yet");
     }
     turn->coord->voters_change = !turn->request->validate_only;

@@ -69,6 +69,8 @@ struct coord {
     uint32_t delta_at;
     struct coord_requests waiting, merged, answered, reads;
     bool voters_change;                        /* in the publication in the making */
+    uint64_t votes_missed_us;                  /* leader: since when a change of voters lacks votes of this term; 0: none does */
+    bool stands_again;                         /* leader: in a new term it may have them */
     enum coord_storing storing;
     struct coord_term term_storing; struct coord_mark changes_result; struct coord_stamp base_storing;
     uint64_t token_last, token_waited;         /* of the STORE that is waited for */

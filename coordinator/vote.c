@@ -233,6 +233,8 @@ void coord_term_stored(struct coord *coord)
         struct coord_peer *peer = &coord->peers[i];
         peer->joined = peer->unsure = peer->has_accepted = peer->pre_voted = false;
     }
+    coord->votes_missed_us = 0;
+    coord->stands_again = false;
     coord->heartbeat_due_us = UINT64_MAX;
     if (coord->term.voted_for != coord->config.node_id) {
         coord->phase = COORD_PHASE_FOLLOWER;
@@ -460,6 +462,9 @@ void coord_vote_tick(struct coord *coord)
         } else {
             coord_heartbeat(coord, true);
         }
+    }
+    if (coord->stands_again && coord->phase == COORD_PHASE_LEADING) {
+        stand(coord);                          /* what is in flight is asked again by who asked for it */
     }
     if (coord->now_us >= coord->election_due_us && !leads && coord->phase >= COORD_PHASE_FOLLOWER) {
         if (coord->storing == COORD_STORING_NOTHING) {

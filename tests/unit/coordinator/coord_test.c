@@ -105,6 +105,70 @@ static void a_lone_voter_keeps_its_own_vote_however_long_it_leads(void **state)
     assert_true(coord_peer_self(desk->coord)->joined);
 }
 
+static const struct ot_uuid dirs_of_three[] = { { { 1, 2, 3 } }, { { 2 } }, { { 3 } } };
+
+/* Two more voters: 2 voted for this node, 3 for itself. */
+static void with_two_more_voters(struct desk *desk)
+{
+    static uint8_t room[4096];
+    struct coord *coord = desk->coord;
+    struct coord_delta delta = { .data = room, .cap_bytes = sizeof room };
+    struct coord_edit edit = { &coord->committed, &delta };
+    desk->has_peers = true;
+    coord->config.election_timeout_us = 1000000;
+    coord->config.heartbeat_us = 100000;
+    for (int32_t id = 2; id <= 3; id++) {
+        struct ot_coord_voter_row row;
+        ot_coord_voter_row_defaults(&row);
+        row.dir_id = dirs_of_three[id - 1];
+        row.host = ot_str_of("127.0.0.1");
+        row.port = 9093;
+        assert_int_equal(coord_voter_put(&edit, id, &row), OT_OK);
+    }
+    coord_members_load(coord);
+    coord_peer_find(coord, 2, &dirs_of_three[1])->joined = true;
+}
+
+static enum ot_err remove_voter(struct desk *desk, int32_t id, uint64_t after_us, bool hears_third)
+{
+    struct coord_request ask = { .ask = COORD_ASK_VOTERS, .if_version = -1, .u.voters = { .remove = true, .remove_id = id } };
+    desk->now_us += after_us;
+    coord_peer_find(desk->coord, 2, &dirs_of_three[1])->heard_us = desk->now_us;
+    if (hears_third) {
+        coord_peer_find(desk->coord, 3, &dirs_of_three[2])->heard_us = desk->now_us;
+    }
+    desk_ask(desk, &ask);
+    desk_in(desk, (struct coord_in){ .kind = COORD_TICK });
+    return ask.error;
+}
+
+static void who_lacks_a_vote_for_fewer_voters_stands_again(void **state)
+{
+    struct desk *desk = open_desk(state);
+    with_two_more_voters(desk);
+    const int32_t term = coord_term(desk->coord);
+    assert_int_equal(remove_voter(desk, 2, 0, true), OT_ERR_REQUEST_TIMED_OUT);
+    assert_true(desk->sends > 0);              /* its vote may only have been lost */
+    assert_int_equal(remove_voter(desk, 2, 600000, true), OT_ERR_REQUEST_TIMED_OUT);
+    assert_int_equal(coord_term(desk->coord), term);
+    assert_int_equal(remove_voter(desk, 2, 600000, true), OT_ERR_REQUEST_TIMED_OUT);
+    assert_int_equal(coord_term(desk->coord), term + 1);
+    assert_false(desk->leading);               /* until they have voted */
+}
+
+static void who_would_not_have_the_vote_in_a_new_term_either_goes_on(void **state)
+{
+    struct desk *desk = open_desk(state);
+    with_two_more_voters(desk);
+    const int32_t term = coord_term(desk->coord);
+    desk->now_us += 5000000;                   /* the third is silent */
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(remove_voter(desk, 2, 300000, false), OT_ERR_REQUEST_TIMED_OUT);
+    }
+    assert_int_equal(coord_term(desk->coord), term);
+    assert_true(desk->leading);
+}
+
 static void another_nodes_disk_is_refused(void **state)
 {
     struct desk *desk = open_desk(state);
@@ -334,6 +398,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(founding_writes_format_then_term_then_the_first_state),
         TEST(a_restart_leads_only_in_a_new_term), TEST(a_lone_voter_keeps_its_own_vote_however_long_it_leads),
+        TEST(who_lacks_a_vote_for_fewer_voters_stands_again), TEST(who_would_not_have_the_vote_in_a_new_term_either_goes_on),
         TEST(another_nodes_disk_is_refused),
         TEST(nothing_is_applied_or_answered_before_it_is_stored),
         TEST(requests_that_come_meanwhile_share_one_publication),
