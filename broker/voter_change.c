@@ -17,6 +17,7 @@ struct broker_voter_asked {
     struct ot_task task;
     struct ot_timer timer;
     int64_t deadline_us;
+    bool uncertain;                            /* an attempt whose answer was lost may have done it */
     struct ot_uuid dir_id;
     char host[BROKER_PEER_HOST_BYTES]; int32_t port;
 };
@@ -74,12 +75,25 @@ static bool is_other_key(struct broker_voter_asked *asked)
         && coord_voter_get(broker_coordinator_value(asked->broker->coordinator), change->id, &row) == OT_OK && !ot_uuid_equal(&row.dir_id, &change->dir_id);
 }
 
+/* Is the set of voters as this change wants it? */
+static bool is_done(const struct broker_voter_asked *asked)
+{
+    struct ot_coord_voter_row row;
+    const struct broker_voter_change *change = asked->change;
+    const enum ot_err err = coord_voter_get(broker_coordinator_value(asked->broker->coordinator), change->id, &row);
+    return change->add ? err == OT_OK && ot_uuid_equal(&row.dir_id, &asked->dir_id) : err == OT_ERR_NOT_FOUND;
+}
+
 static void answered(struct broker_ask *ask)
 {
     struct broker_voter_asked *asked = OT_CONTAINER(ask, struct broker_voter_asked, ask);
     struct ot_exec *exec = asked->broker->setup.coord_exec;
-    const bool again = ask->request.error == OT_ERR_REQUEST_TIMED_OUT && ot_exec_now_us(exec) < asked->deadline_us && atomic_load(&asked->broker->stage) == BROKER_SERVING;
-    if (again) ot_exec_timer_set(exec, &asked->timer, ot_exec_now_us(exec) + AGAIN_US);
+    const enum ot_err error = ask->request.error;
+    asked->uncertain |= ask->uncertain;
+    const bool repeats = asked->uncertain && (error == OT_ERR_VOTER_NOT_FOUND || error == OT_ERR_DUPLICATE_VOTER);     /* as it is after the lost attempt, once it is seen here */
+    const bool again = (error == OT_ERR_REQUEST_TIMED_OUT || repeats) && ot_exec_now_us(exec) < asked->deadline_us && atomic_load(&asked->broker->stage) == BROKER_SERVING;
+    if (repeats && is_done(asked)) end(asked, OT_OK, "");
+    else if (again) ot_exec_timer_set(exec, &asked->timer, ot_exec_now_us(exec) + AGAIN_US);
     else end(asked, ask->request.error, ask->request.text);
 }
 
