@@ -59,6 +59,17 @@ void check_follower(struct world *w, const struct broker *broker, uint32_t parti
     HOLDS(19, held->log[shown - 1].id == w->committed[partition][shown - 1].id);
 }
 
+/* A leader that does not know yet that another one was elected uncleanly: what it calls committed now is covered by what that election said. */
+static bool is_covered(const struct world *w, uint32_t partition, int32_t epoch, int64_t at)
+{
+    for (uint32_t i = 0; i < w->ledger_count[partition]; i++) {
+        if (epoch <= w->ledger[partition][i].epoch && at >= w->ledger[partition][i].from) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* 16 and 19: what a leader calls committed stays what it is, and its watermark never goes back. */
 void check_watermark(struct world *w, const struct broker *broker, uint32_t partition)
 {
@@ -79,9 +90,13 @@ void check_watermark(struct world *w, const struct broker *broker, uint32_t part
     }
     bool more = false;
     for (int64_t at = OT_MAX(replica->high_watermark - 300, (int64_t)0); at < replica->high_watermark; at++) {
+        if (is_covered(w, partition, replica->row.leader_epoch, at)) {
+            continue;
+        }
         if (at < w->committed_end[partition]) {
             HOLDS(16, w->committed[partition][at].id == held->log[at].id);
         } else {
+            CHECK(at == w->committed_end[partition]);
             w->committed[partition][at] = held->log[at];
             w->committed_end[partition] = at + 1;
             more = true;
@@ -110,16 +125,34 @@ static bool elected_cleanly(const struct coord_partition *old, const struct coor
     return eligible || (old->adding | old->removing) != 0;
 }
 
-/* An election said that records may be lost: those that its winner does not have are given up, and each of them is covered by what the row says. */
-static void give_up(struct world *w, uint32_t partition, const struct coord_partition *row)
+/* Does one of those who were asked hold that record? */
+static bool somebody_has(const struct world *w, uint32_t partition, const struct coord_partition *old, int64_t at)
+{
+    for (int32_t i = 0; i < old->replica_count; i++) {
+        const struct held *held = &w->brokers[old->replicas[i] - 1].held[partition];
+        if ((old->last_members >> i & 1) != 0 && held->end > at && held->log[at].id == w->committed[partition][at].id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An election said that records may be lost: those that its winner does not have are given up. Each of them is covered by what the row says, and after a crash none is held by
+ * anybody who was in sync or eligible last. */
+static void give_up(struct world *w, uint32_t partition, const struct coord_partition *old, const struct coord_partition *row)
 {
     const struct held *winner = &w->brokers[row->leader - 1].held[partition];
     int64_t kept = 0;
+    if (w->ledger_count[partition] < LEDGER_MAX) {
+        w->ledger[partition][w->ledger_count[partition]].epoch = row->loss_epoch;
+        w->ledger[partition][w->ledger_count[partition]++].from = row->loss_from >= 0 ? row->loss_from : winner->end;
+    }
     while (kept < OT_MIN(winner->end, w->committed_end[partition]) && winner->log[kept].id == w->committed[partition][kept].id) {
         kept++;
     }
     for (int64_t at = kept; at < w->committed_end[partition]; at++) {
-        HOLDS(18, w->committed[partition][at].epoch <= row->loss_epoch);       /* the event says so */
+        HOLDS(18, w->committed[partition][at].epoch <= row->loss_epoch && at >= row->loss_from);       /* the event says so */
+        HOLDS(15, row->loss != COORD_LOSS_CRASH || !somebody_has(w, partition, old, at));
         w->lost++;
     }
     if (kept < w->committed_end[partition]) {
@@ -144,7 +177,7 @@ static void check_row(struct world *w, uint32_t partition, const struct coord_pa
         HOLDS(12, row->leader == old->leader || row->leader_epoch > old->leader_epoch);
         HOLDS(17, elected_cleanly(old, row));
         if (row->loss_version != old->loss_version && row->leader != -1) {
-            give_up(w, partition, row);
+            give_up(w, partition, old, row);
         }
     }
     w->rows[partition] = *row;

@@ -212,7 +212,7 @@ static void draw_swarm(struct world *w)
     struct swarm *swarm = &w->swarm;
     *swarm = (struct swarm){ .engine = some(w, 0.17) || wanted.engine, .strict = some(w, 0.1) || wanted.strict, .beyond = some(w, 0.08) || wanted.beyond, .pauses = some(w, 0.4),
         .storms = some(w, 0.15), .wipes = some(w, 0.3), .min_flips = some(w, 0.3), .class_flips = some(w, 0.2), .moves = some(w, 0.7), .stops = some(w, 0.7),
-        .cuts_power = some(w, 0.5), .twice = some(w, 0.4) ? 0.05 : 0, .rate_spread = some(w, 0.5) ? 0.08 : 0 };
+        .cuts_power = some(w, 0.5), .unclean = some(w, 0.4), .twice = some(w, 0.4) ? 0.05 : 0, .rate_spread = some(w, 0.5) ? 0.08 : 0 };
     if (swarm->strict) {                       /* it speaks of who is elected because another one is taken for gone; what operators move is moved at once */
         swarm->moves = swarm->stops = swarm->beyond = false;
         swarm->rate_spread = 0.08;
@@ -262,7 +262,8 @@ static void recover(struct world *w, uint32_t partition)
         answers[count++] = (struct coord_log_end){ .broker_id = broker->id, .broker_epoch = broker->epoch, .may_lead = true, .log_end = held->end,
             .last_epoch = held->end == 0 ? -1 : held->log[held->end - 1].epoch, .high_watermark = held->replica.high_watermark, .flushed_end = held->end };
     }
-    coord_contest_decide(&row, answers, count, &(struct coord_contest){ 0 }, &verdict);
+    struct coord_contest contest = { .unclean = w->swarm.unclean && w->swarm.beyond, .waited = ot_rng_chance(&w->rng, 0.1) };
+    coord_contest_decide(&row, answers, count, &contest, &verdict);
     if (!verdict.elects) {
         return;
     }

@@ -10,7 +10,7 @@
 #include "coordinator/replica.h"
 #include "../common/campaign.h"
 
-enum { BROKERS_MAX = 7, PARTITIONS = 2, LOG_MAX = 20000, EVENTS_MAX = 32768, BATCH_MAX = 4, SESSION_US = 3000000 };
+enum { BROKERS_MAX = 7, PARTITIONS = 2, LOG_MAX = 20000, EVENTS_MAX = 32768, BATCH_MAX = 4, LEDGER_MAX = 256, SESSION_US = 3000000 };
 #define PRODUCED (UINT64_C(1) << 62)           /* of ids that the acks=all producer of the partition gave */
 
 struct record { int32_t epoch; uint64_t id; };
@@ -45,7 +45,7 @@ enum event_kind { EVENT_START, EVENT_APPLY, EVENT_FETCH, EVENT_ANSWER, EVENT_ASK
 /* An idempotent producer with acks=all, one record in flight. */
 struct producer { uint64_t id; bool open, placed; uint32_t broker; uint64_t life; int32_t epoch; int64_t offset; uint64_t give_up_us; uint64_t acked; };
 struct swarm {
-    bool engine, strict, beyond, pauses, storms, wipes, min_flips, class_flips, moves, stops, cuts_power;
+    bool engine, strict, beyond, pauses, storms, wipes, min_flips, class_flips, moves, stops, cuts_power, unclean /* elections, in what goes beyond */;
     double twice, rate_spread;
 };
 struct ask {                                   /* to the coordinator: lives until answered */
@@ -79,6 +79,7 @@ struct world {
     struct record *committed[PARTITIONS]; int64_t committed_end[PARTITIONS];
     int32_t *appends_of[PARTITIONS];           /* by epoch: who appended in it, plus one */
     int32_t last_append_epoch[PARTITIONS];
+    struct { int32_t epoch; int64_t from; } ledger[PARTITIONS][LEDGER_MAX]; uint32_t ledger_count[PARTITIONS];     /* what rows said may be lost: epochs up to this, from there without end */
     struct coord_partition rows[PARTITIONS]; bool rows_seen;
     uint64_t appended, crashes, machine_crashes, elections, truncated, proposals, asks_out, at_calm, acked, acked_once /* acks=1, under a lease */, lost, wiped, power_cuts, read;
 };
