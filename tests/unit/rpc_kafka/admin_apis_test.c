@@ -305,7 +305,7 @@ static void reassignments_are_checked_as_kafka_checks_them(void **state)
         { .partition_index = 0, .replicas = { none_such, 1 } }, { .partition_index = 0, .replicas = { twice, 2 } }, { .partition_index = 0, .replicas = { NULL, 0 } },
         { .partition_index = 0, .replicas = { NULL, -1 } }, { .partition_index = 9, .replicas = { same, 1 } }, { .partition_index = 0, .replicas = { minus, 1 } } };
     static const int16_t errors[] = { 0, OT_ERR_INVALID_REPLICA_ASSIGNMENT, OT_ERR_INVALID_REPLICA_ASSIGNMENT, OT_ERR_INVALID_REPLICA_ASSIGNMENT,
-        OT_ERR_NO_REASSIGNMENT_IN_PROGRESS, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, OT_ERR_INVALID_REPLICA_ASSIGNMENT };
+        0 /* the coordinator knows */, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, OT_ERR_INVALID_REPLICA_ASSIGNMENT };
     struct ot_alter_partition_reassignments_request_reassignable_topic topics[] = { { .name = ot_str_of("b"), .partitions = { rows, OT_ARRAY_COUNT(rows) } } };
     struct ot_alter_partition_reassignments_request request;
     struct ot_alter_partition_reassignments_response response;
