@@ -33,7 +33,8 @@ def parts_of(node, name):
 def wait_isr(cluster, name, members, bound_s=60):
     """Until every living broker says that each partition has these members."""
     def look():
-        return all(p["errorCode"] == 0 and set(p["isrNodes"]) == set(members) for node in cluster.living() for p in parts_of(node, name).values())
+        seen = [parts_of(node, name) for node in cluster.living()]
+        return all(seen) and all(p["errorCode"] == 0 and set(p["isrNodes"]) == set(members) for parts in seen for p in parts.values())
     harness.until(look, bound_s, lambda: f"isr {members}: {[parts_of(node, name) for node in cluster.living()]}", 0.1)
 
 
