@@ -292,7 +292,6 @@ static void take_inbox(struct broker_events *events)
     events->inbox_last = &events->inbox;
     events->inbox_count = 0;
     events->inbox_bytes = 0;
-    events->posted = false;
     events->lost_to = 0;
     const bool ended = events->ended;
     pthread_mutex_unlock(&events->mutex);
@@ -343,7 +342,14 @@ void broker_events_pump(struct broker_events *events)
     step(events);
 }
 
-static void run(struct ot_task *task) { broker_events_pump(OT_CONTAINER(task, struct broker_events, task)); }
+static void run(struct ot_task *task)
+{
+    struct broker_events *events = OT_CONTAINER(task, struct broker_events, task);
+    pthread_mutex_lock(&events->mutex);
+    events->posted = false;                    /* here alone: it is in the executor's queue until now, whoever emptied the inbox meanwhile, and must not be put there twice */
+    pthread_mutex_unlock(&events->mutex);
+    broker_events_pump(events);
+}
 
 /* ---- life */
 
