@@ -519,11 +519,11 @@ void broker_close(struct broker *broker)
     if (broker->has_core) {
         leave_clean(broker, broker_core_free(&broker->core));
     }
-    broker_losses_close(broker->core.losses);
     if (broker->has_store) {
         eng_store_close(broker->core.store);
     }
-    broker_events_free(broker->events);
+    broker_events_free(broker->events);        /* what it did not get rid of is answered */
+    broker_losses_close(broker->core.losses);
     broker_shards_free(broker);
     broker_groups_free(broker);
     broker_producer_ids_free(broker);
