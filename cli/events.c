@@ -144,11 +144,21 @@ static int follow(const struct cli_args *args, struct cli_api *api, int64_t limi
     }
 }
 
+static int list(const struct cli_args *args, struct cli_api *api, const char *target)
+{
+    json_t *body = NULL;
+    char *text = NULL;
+    const int code = cli_api_call(api, "GET", target, NULL, "ottla cluster events --help", &body, &text);
+    if (code >= 0) return code;
+    json_t *items = json_incref(json_object_get(body, "items"));
+    json_decref(body);
+    return show(args, items, text);
+}
+
 int cli_cluster_events_run(const struct cli_args *args)
 {
     struct cli_api api;
-    json_t *body = NULL;
-    char *text = NULL, target[TARGET_BYTES];
+    char target[TARGET_BYTES];
     int64_t limit;
     const bool follows = cli_flag_given(args, "follow");
     int code = cli_api_open(args, &api);
@@ -156,8 +166,17 @@ int cli_cluster_events_run(const struct cli_args *args)
     if (code >= 0) return code;
     if (follows) return follow(args, &api, limit);
     if (!target_of(args, cli_flag_value(args, "since"), false, limit, target)) return cli_fail(CLI_USAGE, NULL, "too long a filter");
-    if ((code = cli_api_call(&api, "GET", target, NULL, "ottla cluster events --help", &body, &text)) >= 0) return code;
-    json_t *items = json_incref(json_object_get(body, "items"));
-    json_decref(body);
-    return show(args, items, text);
+    return list(args, &api, target);
+}
+
+int cli_topic_history(const struct cli_args *args, const char *topic)
+{
+    struct cli_api api;
+    char target[TARGET_BYTES], encoded[768];
+    const int code = cli_api_open(args, &api);
+    if (code >= 0) return code;
+    if (strlen(topic) > 249) return cli_fail(CLI_USAGE, NULL, "longer than any topic name");
+    cli_http_encode(topic, encoded);
+    snprintf(target, sizeof(target), "/v1/events?order=newest&limit=1000&types=isr,leader&topic=%s", encoded);
+    return list(args, &api, target);
 }

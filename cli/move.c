@@ -1,4 +1,4 @@
-/* Leaders and replicas: `ottla cluster elect` and `ottla cluster reassign`. */
+/* Leaders and replicas: `ottla cluster elect`, `ottla cluster reassign`, and their short forms `cluster rebalance`, `topic elect`, `topic move`. */
 #include "cli/api.h"
 #include "cli/operate.h"
 #include "cli/shared.h"
@@ -25,6 +25,19 @@ const struct cli_flag cli_cluster_reassign_flags[] = {
     {"all", 0, NULL, false, "cancel: whatever is being moved"},
     {"dry-run", 'n', NULL, false, "start, cancel: check and show, do nothing"},
     CLI_WATCH_FLAG,
+    {0},
+};
+const struct cli_flag cli_cluster_rebalance_flags[] = {
+    {"topic", 0, "TOPIC", true, "only this one (all)"},
+    {"max-moves", 0, "N", false, "at most so many partitions"},
+    {"throttle", 0, "BYTES", false, "bytes a second of each broker, as 20m"},
+    {"dry-run", 'n', NULL, false, "check and show, do nothing"},
+    {0},
+};
+const struct cli_flag cli_topic_move_flags[] = {
+    {"replicas", 0, "ID,ID,…", false, "the brokers that shall hold it, the preferred leader first"},
+    {"throttle", 0, "BYTES", false, "bytes a second of each broker, as 20m"},
+    {"dry-run", 'n', NULL, false, "check and show, do nothing"},
     {0},
 };
 
@@ -161,7 +174,7 @@ static int goal_of(const struct cli_args *args, json_t **out)
         else json_array_append_new(brokers, json_integer(id));
     }
     for (uint32_t i = 0; code < 0 && (value = cli_flag_nth(args, "topic", i)) != NULL; i++) json_array_append_new(topics, json_string(value));
-    const bool empties = json_array_size(brokers) > 0, balances = cli_flag_given(args, "rebalance");
+    const bool empties = json_array_size(brokers) > 0, balances = cli_flag_given(args, "rebalance") || strcmp(cli_args_command(args)->verb, "rebalance") == 0;
     if (code < 0 && empties + balances + (factor > 0) != 1)
         code = cli_fail(CLI_USAGE, "ottla cluster reassign plan --rebalance", "one of --rebalance, --empty and --replication-factor says what the plan is for");
     if (code < 0) {
@@ -242,24 +255,19 @@ static int post_moves(struct cli_api *api, json_t *moves, int64_t throttle, bool
     return code;
 }
 
-static int start(const struct cli_args *args, struct cli_api *api)
+/* The plan first, then the question, then the moves, which it takes over. */
+static int start_moves(const struct cli_args *args, struct cli_api *api, json_t *moves)
 {
-    const char *file = cli_flag_value(args, "file"), *throttle_text = cli_flag_value(args, "throttle");
+    const char *throttle_text = cli_flag_value(args, "throttle");
     const bool dry_run = cli_flag_given(args, "dry-run");
-    json_t *moves = NULL, *body = NULL;
+    json_t *body = NULL;
     char *text = NULL, question[120];
     int64_t throttle = 0;
-    if (throttle_text != NULL && !cli_size(throttle_text, 1, INT64_MAX, &throttle)) return cli_fail(CLI_USAGE, "--throttle 20m", "--throttle: `%s` is not a number of bytes", throttle_text);
-    int code = file != NULL ? read_plan(file, &moves) : ask_plan(args, api, &body, NULL);
-    if (code >= 0) return code;
-    if (file == NULL && body == NULL) return CLI_DONE;         /* --curl */
-    if (file == NULL) moves = json_incref(json_object_get(body, "moves"));
-    json_decref(body);
-    body = NULL;
-    if (json_array_size(moves) == 0) {
+    int code = -1;
+    if (throttle_text != NULL && !cli_size(throttle_text, 1, INT64_MAX, &throttle)) code = cli_fail(CLI_USAGE, "--throttle 20m", "--throttle: `%s` is not a number of bytes", throttle_text);
+    if (code >= 0) {
         json_decref(moves);
-        if (!cli_flag_given(args, "quiet")) puts("nothing to move");
-        return CLI_DONE;
+        return code;
     }
     if (!dry_run && !api->only_curl) {
         code = post_moves(api, moves, throttle, true, &body, &text);
@@ -284,13 +292,72 @@ static int start(const struct cli_args *args, struct cli_api *api)
     return failed > 0 ? CLI_PARTLY : CLI_DONE;
 }
 
+static int start(const struct cli_args *args, struct cli_api *api)
+{
+    const char *file = cli_flag_value(args, "file");
+    json_t *moves = NULL, *body = NULL;
+    const int code = file != NULL ? read_plan(file, &moves) : ask_plan(args, api, &body, NULL);
+    if (code >= 0) return code;
+    if (file == NULL && body == NULL) return CLI_DONE;         /* --curl */
+    if (file == NULL) moves = json_incref(json_object_get(body, "moves"));
+    json_decref(body);
+    if (json_array_size(moves) > 0) return start_moves(args, api, moves);
+    json_decref(moves);
+    if (!cli_flag_given(args, "quiet")) puts("nothing to move");
+    return CLI_DONE;
+}
+
+int cli_cluster_rebalance_run(const struct cli_args *args)
+{
+    struct cli_api api;
+    const int code = cli_api_open(args, &api);
+    return code >= 0 ? code : start(args, &api);
+}
+
+/* "1,2,3"; NULL: not that. */
+static json_t *ids_of(const char *text)
+{
+    json_t *ids = json_array();
+    for (const char *at = text; at != NULL;) {
+        const size_t bytes = strcspn(at, ",");
+        char one[16];
+        int64_t id;
+        snprintf(one, sizeof(one), "%.*s", (int)OT_MIN(bytes, sizeof(one)), at);
+        if (!cli_number(one, 0, INT32_MAX, &id)) {
+            json_decref(ids);
+            return NULL;
+        }
+        json_array_append_new(ids, json_integer(id));
+        at = at[bytes] == ',' ? at + bytes + 1 : NULL;
+    }
+    return ids;
+}
+
+int cli_topic_move_run(const struct cli_args *args)
+{
+    struct cli_api api;
+    char topic[250];
+    int64_t partition;
+    const char *replicas = cli_flag_value(args, "replicas");
+    if (!cli_place_of(cli_name(args, 0), topic, &partition) || partition < 0) return cli_fail(CLI_USAGE, "ottla topic move orders:0 --replicas 1,2,3", "`%s` is not topic:partition", cli_name(args, 0));
+    if (replicas == NULL) return cli_fail(CLI_USAGE, "ottla topic move orders:0 --replicas 1,2,3", "--replicas is missing");
+    json_t *ids = ids_of(replicas);
+    if (ids == NULL) return cli_fail(CLI_USAGE, "ottla topic move orders:0 --replicas 1,2,3", "--replicas: `%s` is no list of brokers", replicas);
+    json_t *moves = json_pack("[{s:s,s:I,s:o}]", "topic", topic, "partition", (json_int_t)partition, "replicas", ids);
+    if (moves == NULL) return no_memory();
+    const int code = cli_api_open(args, &api);
+    if (code < 0) return start_moves(args, &api, moves);
+    json_decref(moves);
+    return code;
+}
+
 /* ---- status, cancel */
 
 static int status(const struct cli_args *args, struct cli_api *api)
 {
     static const struct cli_column columns[] = {
         {"topic", CLI_COLUMN_TEXT, false}, {"partition", CLI_COLUMN_NUMBER, false}, {"from", CLI_COLUMN_TEXT, false}, {"to", CLI_COLUMN_TEXT, false}, {"copied_bytes", CLI_COLUMN_BYTES, false},
-        {"total_bytes", CLI_COLUMN_BYTES, false}, {"eta_ms", CLI_COLUMN_NUMBER, false}, {"throttle_bytes_per_second", CLI_COLUMN_BYTES, true},
+        {"total_bytes", CLI_COLUMN_BYTES, false}, {"eta_ms", CLI_COLUMN_NUMBER, false}, {"throttle_bytes_per_second", CLI_COLUMN_BYTES, false},
     };
     json_t *items = NULL;
     char *text = NULL;

@@ -1,5 +1,6 @@
 #include "cli/topic.h"
 #include "base/util.h"
+#include "cli/events.h"
 #include "cli/shared.h"
 #include "cli/table.h"
 #include "cli/text.h"
@@ -41,6 +42,12 @@ const struct cli_flag cli_topic_trim_flags[] = {
     {"before-offset", 0, "N", false, "delete what lies below this offset; -1: all that is there"},
     {"partition", 'p', "N", false, "of this partition only (all)"},
     {"dry-run", 'n', NULL, false, "show what would go, do nothing"},
+    {0},
+};
+
+const struct cli_flag cli_topic_isr_flags[] = {
+    {"history", 0, NULL, false, "who left and joined the ISRs and who led instead of whom, and why; the newest last"},
+    CLI_WATCH_FLAG,
     {0},
 };
 
@@ -129,6 +136,7 @@ int cli_topic_isr_run(const struct cli_args *args)
     struct cli_api api;
     json_t *items;
     char *text;
+    if (cli_flag_given(args, "history")) return cli_topic_history(args, cli_name(args, 0));
     int code = cli_api_open(args, &api);
     if (code < 0) code = list_partitions(args, &api, cli_name(args, 0), &items, &text);
     return code >= 0 ? code : cli_print_list(args, columns, OT_ARRAY_COUNT(columns), items, text);

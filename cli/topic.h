@@ -4,7 +4,7 @@
 
 #include "cli/api.h"
 
-extern const struct cli_flag cli_topic_list_flags[], cli_topic_create_flags[], cli_topic_grow_flags[], cli_topic_offsets_flags[], cli_topic_trim_flags[], cli_no_flags[], cli_watch_flags[];
+extern const struct cli_flag cli_topic_list_flags[], cli_topic_create_flags[], cli_topic_grow_flags[], cli_topic_offsets_flags[], cli_topic_trim_flags[], cli_topic_isr_flags[], cli_no_flags[], cli_watch_flags[];
 int cli_topic_list_run(const struct cli_args *args);
 int cli_topic_describe_run(const struct cli_args *args);
 int cli_topic_create_run(const struct cli_args *args);

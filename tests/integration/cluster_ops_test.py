@@ -23,8 +23,8 @@ def get(node, path):
     return rest(node, "GET", path, expect=200)[1]
 
 
-def cli(node, *words, code=0, stdin=None):
-    done = subprocess.run([harness.BINARY, "cluster", *words, "--api", node.rest], capture_output=True, text=True, timeout=120, check=False, input=stdin)
+def cli(node, *words, code=0, stdin=None, noun="cluster"):
+    done = subprocess.run([harness.BINARY, noun, *words, "--api", node.rest], capture_output=True, text=True, timeout=120, check=False, input=stdin)
     assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
     return done.stdout
 
@@ -244,7 +244,8 @@ def test_moves_are_planned_started_watched_and_cancelled(make):
     harness.until(lambda: get(cluster.nodes[1], "/v1/brokers/4")["replicas"] == 0, 60, lambda: get(cluster.nodes[1], "/v1/reassignments"), 0.2)
     # back again, as evenly as can be
     assert rest(cluster.nodes[1], "POST", "/v1/reassignments/plan", {"goal": "rebalance"}, expect=200)[1]["moves"]
-    cli(cluster.nodes[1], "reassign", "start", "--rebalance", "--yes")
+    assert "\n" in cli(cluster.nodes[1], "rebalance", "--dry-run") and get(cluster.nodes[1], "/v1/reassignments")["items"] == []
+    cli(cluster.nodes[1], "rebalance", "--yes")
     harness.until(lambda: get(cluster.nodes[1], "/v1/reassignments")["total"] == 0, 60, lambda: get(cluster.nodes[1], "/v1/reassignments"), 0.2)
     counts = [row["replicas"] for row in get(cluster.nodes[1], "/v1/brokers")["items"]]
     assert max(counts) - min(counts) <= 1 and sum(counts) >= 24, counts
@@ -262,7 +263,7 @@ def test_moves_are_planned_started_watched_and_cancelled(make):
     cluster.wait_state(away, "fenced")
     target = [keeper, away]
     rest(cluster.nodes[asked], "POST", "/v1/reassignments", {"moves": [{"topic": "t-0", "partition": 0, "replicas": target}], "dry_run": False}, expect=202)
-    row = harness.until(lambda: next(iter(get(cluster.nodes[asked], "/v1/reassignments")["items"]), None), 20, "the move")
+    row = harness.until(lambda: next((r for r in get(cluster.nodes[asked], "/v1/reassignments")["items"] if r["total_bytes"] is not None), None), 20, "the move, of which the leader has heard")
     assert (row["topic"], row["partition"], row["adding"], row["to"]) == ("t-0", 0, [away], target) and row["copied_bytes"] < row["total_bytes"]
     assert get(cluster.nodes[asked], "/v1/partitions?state=reassigning")["total"] == 1
     again = rest(cluster.nodes[asked], "POST", "/v1/reassignments", {"moves": [{"topic": "t-0", "partition": 0, "replicas": [keeper]}], "dry_run": False})
@@ -295,6 +296,32 @@ def test_a_throttle_is_set_with_the_moves_and_taken_back_after_them(make):
         return configs_of(cluster.nodes[1], "/v1/topics/t/config", *lists) == {} and all(configs_of(node, f"/v1/brokers/{i}/config", *rates) == {} for i, node in cluster.nodes.items()) \
             and configs_of(cluster.nodes[1], "/v1/cluster/config", "ottla.reassignment.throttle") == {}
     harness.until(gone, 30, lambda: configs_of(cluster.nodes[1], "/v1/topics/t/config", *lists))
+
+
+def test_one_partition_is_moved_and_its_history_told_by_the_tool(make):
+    cluster = started(make(**QUIET))
+    assert create(cluster.nodes[1], "t", partitions=1, replication=2)["errorCode"] == 0
+    first, second = parts_of(cluster.nodes[1], "t")[0]["replicaNodes"]
+    third = next(i for i in cluster.nodes if i not in (first, second))
+    for words, why in ((("move", "t", "--replicas", "1"), "is not topic:partition"), (("move", "t:0"), "--replicas is missing"), (("move", "t:0", "--replicas", "1,,2"), "no list of brokers")):
+        refused = subprocess.run([harness.BINARY, "topic", *words, "--api", cluster.nodes[1].rest], capture_output=True, text=True, timeout=30, check=False)
+        assert refused.returncode == 2 and why in refused.stderr, refused
+    cli(cluster.nodes[1], "move", "t:0", "--replicas", f"{second},9", "--yes", noun="topic", code=1)           # there is no broker 9
+    cli(cluster.nodes[1], "move", "t:0", "--replicas", f"{third},{second}", noun="topic", code=2)              # nobody said yes
+    assert parts_of(cluster.nodes[1], "t")[0]["replicaNodes"] == [first, second]
+    cli(cluster.nodes[1], "move", "t:0", "--replicas", f"{second},{third}", "--yes", noun="topic")
+    harness.until(lambda: parts_of(cluster.nodes[1], "t")[0]["replicaNodes"] == [second, third], 60, lambda: get(cluster.nodes[1], "/v1/reassignments"))
+    cli(cluster.nodes[1], "move", "t:0", "--replicas", f"{third},{second}", "--yes", noun="topic")
+    harness.until(lambda: parts_of(cluster.nodes[1], "t")[0]["replicaNodes"] == [third, second], 60, "the order")
+    cli(cluster.nodes[1], "elect", "t:0", noun="topic")
+    assert leaders(cluster.nodes[1], "t")[0] == third
+
+    def told():
+        rows = [json.loads(line) for line in cli(cluster.nodes[2], "isr", "t", "--history", "-o", "ndjson", noun="topic").splitlines()]
+        return rows if any(row["type"] == "leader_changed" and row["leader"] == third for row in rows) else None
+    rows = harness.until(told, 30, "the history")
+    assert {row["type"] for row in rows} <= {"isr_shrink", "isr_expand", "leader_changed"} and [row["id"] for row in rows] == sorted(row["id"] for row in rows)
+    assert any(row["type"] == "isr_expand" and row["reason"] == "caught_up" and third in row["isr"] for row in rows), rows
 
 
 def test_any_broker_tells_how_far_each_replica_is_behind(make):
