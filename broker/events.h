@@ -25,7 +25,7 @@
     X(ISR_EXPAND,            "isr_expand",             "isr",          true,  "replicas are in sync again") \
     X(LEADER_CHANGED,        "leader_changed",         "leader",       true,  "another broker leads a partition, or none does") \
     X(RECORDS_LOST,          "records_lost",           "loss",         true,  "records that readers could have seen are gone") \
-    X(RECORDS_REPAIRED,      "records_repaired",       "loss",         true,  "damaged or missing records were fetched from a replica") \
+    X(RECORDS_REPAIRED,      "records_repaired",       "loss",         true,  "records of a replica were damaged: it is fetched anew from the others") \
     X(BROKER_REGISTERED,     "broker_registered",      "broker",       false, "a broker began, or began again") \
     X(BROKER_FENCED,         "broker_fenced",          "broker",       true,  "a broker is taken for gone") \
     X(BROKER_UNFENCED,       "broker_unfenced",        "broker",       false, "a broker may lead and be in sync") \

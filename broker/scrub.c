@@ -7,6 +7,7 @@
 #include "broker/core.h"
 #include "base/log.h"
 #include "base/util.h"
+#include "broker/events.h"
 #include "broker/replication.h"
 #include "broker/room.h"
 
@@ -89,14 +90,32 @@ static bool yield(struct broker *broker, struct broker_partition *partition)
     }
 }
 
-static void mend(struct broker *broker, struct broker_partition *partition)
+static void tell(struct broker *broker, const struct broker_partition *partition, const struct eng_scrub_fault *fault)
+{
+    struct broker_event_fields fields;
+    struct broker_event event = broker_event_of(BROKER_EVENT_RECORDS_REPAIRED);
+    broker_event_fields_init(&fields);
+    broker_event_int(&fields, "from_offset", fault->offset);
+    broker_event_int(&fields, "segment", fault->base_offset);
+    event.topic = ot_str_of(partition->topic->name);
+    event.partition = partition->index;
+    event.broker = broker->node_id;
+    event.reason = "damage_found";
+    event.fields = &fields;
+    (void)broker_event(broker, &event);        /* not taken: the log has a line, and the ISR's changes are events too */
+}
+
+static void mend(struct broker *broker, struct broker_partition *partition, const struct eng_scrub_fault *fault)
 {
     pthread_mutex_lock(&partition->mutex);
     enum remedy remedy = atomic_load(&partition->stage) == BROKER_PARTITION_OPEN ? remedy_of(partition) : REMEDY_LATER;
     pthread_mutex_unlock(&partition->mutex);
     if (remedy == REMEDY_YIELD) remedy = yield(broker, partition) ? REMEDY_LOSE : REMEDY_LATER;
-    if (remedy == REMEDY_LOSE) broker_partition_went_offline(partition, OT_ERR_CORRUPT);
-    if (remedy == REMEDY_LOSE) return;
+    if (remedy == REMEDY_LOSE) {
+        broker_partition_went_offline(partition, OT_ERR_CORRUPT);
+        tell(broker, partition, fault);
+        return;
+    }
     ot_log(OT_LOG_ERROR, "log", "damage_stays", "topic=%s partition=%d text=\"%s\"", partition->topic->name, partition->index,
         remedy == REMEDY_NOBODY ? "no other replica is in sync that it could be fetched from: it is served as it is" : "its replicas are not as they should be now: the next scrub looks again");
 }
@@ -111,7 +130,7 @@ static void look_at(struct broker *broker, struct broker_partition *partition)
     broker_metrics_corrupt(partition->core, 1);
     ot_log(OT_LOG_ERROR, "log", "damage_found", "topic=%s partition=%d offset=%" PRId64 " segment=%" PRId64 " pos=%" PRIu64 " text=\"a stored batch is not what was stored\"", partition->topic->name,
         partition->index, fault.offset, fault.base_offset, fault.pos);
-    mend(broker, partition);
+    mend(broker, partition, &fault);
 }
 
 /* ---- passes */

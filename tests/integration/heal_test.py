@@ -4,6 +4,7 @@ from pathlib import Path
 
 import harness
 from admin import Admin, error
+from events_test import find
 from replication_test import Load, check_nothing_lost, create, parts_of, read_all, started, wait_isr
 
 OFFSETS = "__consumer_offsets"
@@ -218,6 +219,8 @@ def test_a_flipped_byte_in_a_cold_segment_is_mended_from_a_replica(make):
         flip(sealed(node, "t")[0])
         harness.until(lambda node=node: "damage_found" in node.log() and "made_anew" in node.log(), 60, lambda node=node: node.log_tail())
         wait_isr(cluster, "t", [1, 2, 3])
+        told = find(cluster.nodes[3], type="records_repaired", broker=node.id)
+        assert (told["topic"], told["partition"], told["reason"]) == ("t", 0, "damage_found") and told["from_offset"] >= told["segment"] == 0
     assert parts_of(cluster.nodes[3], "t")[0]["leaderId"] != 1     # another one took over meanwhile
     cluster.stop()
     same_everywhere(cluster, partitions=1)
