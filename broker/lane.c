@@ -248,8 +248,10 @@ void broker_partition_fail_all(struct broker_partition *partition, enum ot_err e
 {
     while (partition->wait_first != NULL) {
         struct broker_produce_part *part = partition->wait_first;
+        const int64_t base_offset = part->base_offset;
         wait_take(partition, part);
         fail_part(part, error, text);
+        part->base_offset = base_offset;       /* it is in the log, whatever becomes of that */
         chain(done, part);
     }
     /* what is queued belongs to the lane's task, which finds the lane closed and fails it */

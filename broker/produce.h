@@ -22,7 +22,8 @@ struct broker_produce_part {
     struct broker_txn_guard *guards;           /* origin COORDINATOR: of transactional records; NULL: none */
     /* answered */
     enum ot_err error;
-    int64_t base_offset, append_time_ms, log_start_offset;      /* -1 each on error or unknown; append_time -1 for CreateTime */
+    /* -1 each on error or unknown; append_time -1 for CreateTime. An error with a base_offset: it was appended there before, and whether it is kept is not known */
+    int64_t base_offset, append_time_ms, log_start_offset;
     int32_t leader_id, leader_epoch;           /* of the current leader when error is NOT_LEADER_OR_FOLLOWER, else -1 */
     char text[BROKER_TEXT_MAX];                /* error_message; empty when OK */
     struct eng_batch_verdict verdict;          /* record_errors of it go into the answer */

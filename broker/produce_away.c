@@ -74,6 +74,16 @@ static bool stale(enum ot_err error)
     return error == OT_ERR_NOT_LEADER_OR_FOLLOWER || error == OT_ERR_LEADER_NOT_AVAILABLE || error == OT_ERR_FENCED_LEADER_EPOCH;
 }
 
+/* It was appended where then leadership, the disk or the broker went away: sent once more it might be there twice, and told as refused it might be there all the same. */
+static void look_for_unsure(struct broker_produce_part *part)
+{
+    if (part->error == OT_OK || part->base_offset < 0) return;
+    part->base_offset = part->append_time_ms = part->log_start_offset = -1;
+    if (part->error == OT_ERR_UNKNOWN_TOPIC_OR_PARTITION) return;
+    part->error = OT_ERR_REQUEST_TIMED_OUT;
+    snprintf(part->text, sizeof part->text, "the leader changed or failed after the records were appended; whether they are kept is not known");
+}
+
 static void look(struct ot_timer *timer)
 {
     struct broker_produce_everywhere *all = OT_CONTAINER(timer, struct broker_produce_everywhere, timer);
@@ -88,6 +98,7 @@ static void settle(struct broker_produce_everywhere *all)
     bool again = false;
     if (--all->open > 0) return;
     for (uint32_t i = 0; i < all->of->part_count; i++) {
+        if (all->places[i].todo) look_for_unsure(&all->of->parts[i]);
         all->places[i].todo = all->places[i].todo && all->tries < TRIES && stale(all->of->parts[i].error);
         again |= all->places[i].todo;
     }
@@ -159,13 +170,13 @@ static void take(struct broker_produce_part *part, const struct ot_produce_respo
     part->log_start_offset = from->log_start_offset;
     part->text[0] = 0;
     if (!from->error_message.null) snprintf(part->text, sizeof part->text, "%.*s", (int)OT_MIN(from->error_message.bytes, (uint32_t)sizeof part->text - 1), from->error_message.data);
-    if (part->error != OT_OK) part->base_offset = part->append_time_ms = part->log_start_offset = -1;
+    if (part->error != OT_OK) part->append_time_ms = part->log_start_offset = -1;
 }
 
 static void silent(struct broker_produce_part *part, const struct broker_peer_call *call, int32_t leader)
 {
     part->base_offset = part->append_time_ms = part->log_start_offset = -1;
-    part->error = call->error == OT_ERR_NO_MEMORY || call->error == OT_ERR_BUSY ? call->error : call->link.sent ? OT_ERR_REQUEST_TIMED_OUT : OT_ERR_LEADER_NOT_AVAILABLE;
+    part->error = call->link.sent ? OT_ERR_REQUEST_TIMED_OUT : call->error == OT_ERR_NO_MEMORY || call->error == OT_ERR_BUSY ? call->error : OT_ERR_LEADER_NOT_AVAILABLE;
     snprintf(part->text, sizeof part->text, call->link.sent ? "broker %d leads the partition and has not answered; whether the records are written is not known"
         : "broker %d leads the partition and was not reached", leader);
 }

@@ -100,7 +100,7 @@ static void produce_done(struct broker_call *call)
     for (uint32_t i = 0; i < produce->part_count && bad == NULL; i++)
         if (produce->parts[i].error != OT_OK) bad = &produce->parts[i];
     append->ack.partition = first->partition;
-    append->ack.base_offset = produce->part_count == 1 ? first->base_offset : -1;
+    append->ack.base_offset = produce->part_count == 1 && bad == NULL ? first->base_offset : -1;
     append->ack.append_time_ms = first->append_time_ms;
     append->ack.log_start_offset = first->log_start_offset;
     if (append->ask.partition == -1 && bad == NULL && !positions_fill(append)) append->ack.position_count = 0;

@@ -499,6 +499,43 @@ def test_a_leader_that_dies_is_followed(make):
     cluster.stop()
 
 
+def test_a_leader_that_hands_over_gets_no_record_twice(make):
+    """It has the record, its successor too, and the third replica is asleep: nobody knows when leadership passes on. Sent once more the record would be there twice."""
+    cluster = make(3, **{"broker.session.timeout.ms": 18000}).start()
+    new = cluster.controller()
+    old, asleep = [i for i in cluster.nodes if i != new]
+    harness.until(lambda: sum(row["state"] == "running" for row in cluster.brokers(new).values()) == 3, 30, lambda: "brokers are there")
+    good(cluster.nodes[new], "/v1/topics", "POST", {"name": "h", "assignments": [[old, new, asleep]]})
+
+    def rows():
+        return {i: (cluster.nodes[i].view("/v1/topics/h/partitions") or {"items": [{"leader": -1, "isr": []}]})["items"][0] for i in (old, new)}
+    harness.until(lambda: all(row["leader"] == old and len(row["isr"]) == 3 for row in rows().values()), 30, rows)
+    for i in (old, new):
+        produce(cluster.nodes[i], "h", [text("before", 0)])
+    answers = {}
+    cluster.pause(asleep)
+
+    def write(i):
+        answers[i] = ask(cluster.nodes[i], "/v1/topics/h/records?timeout_ms=20000", "POST", {"records": [text(f"by {i}", 0)]}, timeout_s=60)
+    threads = [threading.Thread(target=write, args=(i,)) for i in (old, new)]
+    for thread in threads:
+        thread.start()
+
+    def ends():
+        return {r["broker"]: r["log_end_offset"] for r in good(cluster.nodes[new], "/v1/topics/h/partitions/0")["replica_state"]}
+    harness.until(lambda: (ends()[old], ends()[new]) == (4, 4), 10, ends)
+    good(cluster.nodes[new], f"/v1/brokers/{old}/maintenance", "PUT")
+    harness.until(lambda: rows()[new]["leader"] == new, 15, rows)
+    cluster.go_on(asleep)
+    for thread in threads:
+        thread.join(60)
+    assert {i: (answer[0], answer[2].get("outcome")) for i, answer in answers.items()} == {old: (504, "unknown"), new: (504, "unknown")}, answers
+    harness.until(lambda: len(rows()[new]["isr"]) == 3, 30, rows)
+    written = [r["value"]["string"] for r in good(cluster.nodes[new], "/v1/topics/h/partitions/0/records?limit=100")["records"]]
+    assert sorted(written) == sorted(["before", "before", f"by {old}", f"by {new}"])
+    cluster.stop()
+
+
 def test_a_stop_waits_for_nobody(make):
     """Long polls and tails that are on their way to another broker end with the server that took them, and with the one that answers them."""
     cluster = make(3).start()

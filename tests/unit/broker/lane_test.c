@@ -185,9 +185,11 @@ static void losing_leadership_fails_who_waits_and_who_comes(void **state)
     run(f);
     assert_true(waits.done);
     assert_int_equal(waits.part.error, OT_ERR_NOT_LEADER_OR_FOLLOWER);
+    assert_int_equal(waits.part.base_offset, 0);           /* told, since it was appended */
     produce(f, &comes, 0, -1, -1, 0, 10);
     run(f);
     assert_int_equal(comes.part.error, OT_ERR_NOT_LEADER_OR_FOLLOWER);
+    assert_int_equal(comes.part.base_offset, -1);
     assert_int_equal(comes.part.leader_id, 2);
     assert_int_equal(comes.part.leader_epoch, 2);
 }
