@@ -106,7 +106,8 @@ static void write_there(struct broker_event_writing *writing, int32_t leader)
     request.timeout_ms = WRITE_TIMEOUT_MS;
     request.topic_data = (struct ot_produce_request_topic_produce_data_array){ &topic, 1 };
     writing->call = (struct broker_peer_call){ .node_id = leader, .api = OT_API_PRODUCE, .version = VERSION_PRODUCE, .request = &request, .response = &writing->response, .arena = &writing->arena,
-        .deadline_us = ot_exec_now_us(write->home) + WRITE_TIMEOUT_MS * 1000 + DEADLINE_US, .home = write->home, .done = produced_there };
+        .deadline_us = ot_exec_now_us(write->home) + WRITE_TIMEOUT_MS * 1000 + DEADLINE_US, .home = write->home, .done = produced_there,
+        .alone = true /* it waits for replicas, and one that died would hold up what transactions ask there */ };
     broker_peer_call(write->broker, &writing->call);
 }
 

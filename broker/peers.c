@@ -380,12 +380,13 @@ static void call_alone(struct broker_peers *peers, struct broker_peer_call *call
         err = OT_ERR_BUSY;
         call->lane = lane_take(peer);
     }
-    if (call->lane != NULL) {
+    const bool sent = call->lane != NULL;
+    if (sent) {
         call->lane->call = call;
         ot_link_send(call->lane->link, &call->link);       /* under the mutex: the link is not closed before it */
     }
     pthread_mutex_unlock(&peers->mutex);
-    if (call->lane != NULL) return;
+    if (sent) return;                          /* on another home it may have been answered, and be gone, by now */
     ot_buf_unref(call->link.request);
     call->link.request = NULL;
     call->link.error = err;
