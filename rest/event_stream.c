@@ -220,7 +220,7 @@ static void ticked(struct rest_call *inner)
 {
     struct following *following = inner->inner_arg;
     following->ticking = false;
-    if (!following->ending && inner->status == 200 && !rest_json_failed(&inner->out) && !following->paused) {
+    if (!following->ending && inner->status == 200 && !rest_json_failed(&inner->out) && !following->paused && rest_stream_room(following->stream)) {
         struct rest_json out;
         rest_json_init(&out, EVENT_BYTES_MAX);
         put_event(&out, "metrics");

@@ -195,7 +195,7 @@ static void begin(struct events *events, int64_t first, int64_t end)
     }
     events->low = OT_MAX(first, events->since_id + 1);
     events->high = end;
-    if (after != INT64_MIN && events->ascending) events->low = OT_MAX(events->low, after + 1);
+    if (after != INT64_MIN && events->ascending) events->low = OT_MAX(events->low, OT_MIN(after, INT64_MAX - 1) + 1);
     if (after != INT64_MIN && !events->ascending) events->high = OT_MIN(events->high, after);
     if (events->low >= events->high) {
         finish(events, false);
