@@ -2,7 +2,7 @@
 #include "coordinator/state.h"
 #include <string.h>
 
-enum { RACKS_MAX = 256, DIRS_MAX = 64, MISSING_MAX = 16 /* a row has its bound */, ENDPOINTS_MAX = 16 };
+enum { ROW_BYTES_USUAL = 90 /* of a partition in a delta */, RACKS_MAX = 256, DIRS_MAX = 64, MISSING_MAX = 16 /* a row has its bound */, ENDPOINTS_MAX = 16 };
 
 static uint32_t rack_number(struct ot_str *racks, uint32_t *count, struct ot_str rack)
 {
@@ -302,13 +302,22 @@ static bool newly_fenced(const struct coord_turn *turn, int32_t id)
     return was != NULL && was->live && coord_session_over(turn->coord, id);
 }
 
-/* Rows of all whose sessions are over, in one walk. live: as it was before. */
+/* How many brokers one publication may fence so that those who follow can still be told of it by its delta: one that the history does not hold is read as a whole image, by each. */
+static int32_t fenced_at_once(const struct coord_turn *turn)
+{
+    struct ot_coord_cluster_row cluster;
+    uint64_t rows = coord_cluster_get(turn->edit.value, &cluster) == OT_OK ? (uint64_t)cluster.partition_count * 3 / OT_MAX(turn->coord->live.count, 1u) : 0;
+    return (int32_t)OT_MAX(OT_MIN(turn->coord->config.history_bytes / ((rows + 1) * ROW_BYTES_USUAL), (uint64_t)INT32_MAX), (uint64_t)1);
+}
+
+/* Rows of brokers whose sessions are over. live: as it was before. */
 static enum ot_err fence_rows(struct coord_turn *turn, int32_t *count_out)
 {
     struct ot_coord_broker_row row;
     enum ot_err err = OT_OK;
+    const int32_t most = fenced_at_once(turn);
     *count_out = 0;
-    for (uint32_t i = 0; err == OT_OK && i < turn->coord->live.count; i++) {
+    for (uint32_t i = 0; err == OT_OK && i < turn->coord->live.count && *count_out < most; i++) {
         int32_t id = turn->coord->live.brokers[i].id;
         if (newly_fenced(turn, id) && (err = get_broker(turn, id, &row)) == OT_OK) {
             row.fenced = true;
