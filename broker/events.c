@@ -417,7 +417,8 @@ void broker_events_end(struct broker_events *events)
 {
     if (events == NULL || events->ended) return;
     pthread_mutex_lock(&events->mutex);
-    events->stopping = events->ended = true;
+    events->stopping = true;
+    events->ended = true;
     pthread_mutex_unlock(&events->mutex);
     broker_coordinator_run(events->exec, end_run, events);
     pthread_mutex_lock(&events->mutex);
