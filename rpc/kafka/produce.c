@@ -38,7 +38,7 @@ static bool part_answer(struct rpc_request *request, const struct broker_produce
 {
     const int16_t version = request->header.version;
     *row = (struct ot_produce_response_partition_produce_response){ .index = part->partition, .error_code = ot_err_kafka(part->error),
-        .base_offset = part->error == OT_OK || part->call->from_peer ? part->base_offset : -1, .log_append_time_ms = part->append_time_ms, .log_start_offset = part->log_start_offset,
+        .base_offset = part->error == OT_OK || request->call.produce.from_peer ? part->base_offset : -1, .log_append_time_ms = part->append_time_ms, .log_start_offset = part->log_start_offset,
         .error_message.null = true, .current_leader = { .leader_id = -1, .leader_epoch = -1 } };
     if (version < 8) return true;
     row->error_message = rpc_error_text(part->error, part->text);
