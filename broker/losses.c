@@ -255,14 +255,14 @@ void broker_losses_counts(struct broker_losses *losses, struct broker_loss_count
     pthread_mutex_unlock(&losses->mutex);
 }
 
-uint32_t broker_losses_each(struct broker *broker, uint64_t before, uint32_t limit, void (*each)(void *arg, const struct broker_loss *loss), void *arg)
+uint32_t broker_losses_each(struct broker *broker, uint64_t after, uint32_t limit, void (*each)(void *arg, const struct broker_loss *loss), void *arg)
 {
     struct broker_losses *losses = broker->core.losses;
     if (losses == NULL) return 0;
     pthread_mutex_lock(&losses->mutex);
     const uint32_t count = losses->count;
-    for (uint32_t i = count; i-- > 0 && limit > 0;) {
-        if (before != 0 && losses->all[i]->number >= before) continue;
+    for (uint32_t i = 0; i < count && limit > 0; i++) {
+        if (losses->all[i]->number <= after) continue;
         each(arg, losses->all[i]);
         limit--;
     }

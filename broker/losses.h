@@ -44,7 +44,7 @@ struct broker_loss {
     const char *folder;                        /* where; "" nowhere. The ledger's */
     bool told;                                 /* the event was taken */
 };
-/* The newest `limit` with a number below `before` (0: all), newest first. each must not keep texts, nor block. Answers how many there are in all. */
-uint32_t broker_losses_each(struct broker *broker, uint64_t before, uint32_t limit, void (*each)(void *arg, const struct broker_loss *loss), void *arg);
+/* The oldest `limit` with a number above `after`, oldest first. each must not keep texts, nor block. Answers how many there are in all. */
+uint32_t broker_losses_each(struct broker *broker, uint64_t after, uint32_t limit, void (*each)(void *arg, const struct broker_loss *loss), void *arg);
 
 #endif

@@ -3,6 +3,10 @@
 #include "rest/handlers.h"
 #include "rest/merge.h"
 #include "rest/topic_view.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct page { struct rest_call *call; uint64_t last; bool more; };
 
@@ -52,12 +56,29 @@ static void write_one(void *arg, const struct broker_loss *loss)
     page->last = loss->number;
 }
 
-/* Newest first; a token is the number of the last one told. */
-void rest_losses_list(struct rest_call *call)
+/* Behind which entry does the page begin here? A token's key is "broker:number". INT64_MAX: behind all. */
+static uint64_t begin_of_page(struct rest_call *call)
+{
+    const char *key = call->list.after.null ? NULL : ot_arena_str(&call->arena, call->list.after), *colon = key == NULL ? NULL : strchr(key, ':');
+    const int32_t own = broker_node_id(call->broker);
+    if (colon == NULL) return 0;
+    const long broker = strtol(key, NULL, 10);
+    if (broker != own) return broker > own ? INT64_MAX : 0;
+    return (uint64_t)strtoll(colon + 1, NULL, 10);
+}
+
+static void list(struct rest_call *call)
 {
     struct page page = { .call = call };
-    if (!rest_list_begin(call, 'z', true)) return;
-    const uint64_t before = call->list.after_int > 0 ? (uint64_t)call->list.after_int : 0;
-    const uint32_t total = broker_losses_each(call->broker, before, call->list.limit + 1, write_one, &page);
-    rest_list_reply_int(call, 'z', page.more, (int64_t)page.last, total, NULL);
+    char token[48];
+    if (!rest_list_begin(call, 'z', false)) return;
+    const uint32_t total = broker_losses_each(call->broker, begin_of_page(call), call->list.limit + 1, write_one, &page);
+    snprintf(token, sizeof token, "%d:%" PRIu64, broker_node_id(call->broker), page.last);
+    rest_list_reply(call, 'z', page.more ? ot_str_of(token) : (struct ot_str){ .null = true }, total, NULL);
+}
+
+void rest_losses_list(struct rest_call *call)
+{
+    static const struct rest_merging by_number = { .kind = 'z', .keys = { "#broker", "#number" }, .token = "0:1" };
+    if (!rest_merge_list(call, &by_number)) list(call);
 }

@@ -157,6 +157,10 @@ def check_ledger(cluster, name, reason):
     assert there == {**{n: value_of(n) for n in range(50)}, **{50 + n: value_of(1000 + n) for n in range(5)}}
     missing = {n: value_of(n) for n in range(80) if there.get(n) != value_of(n)}
     cut, = losses(cluster, 1, topic=name)
+    everywhere = cluster.nodes[3].view("/v1/losses?limit=1000")["items"]   # any broker tells of all, in the same order
+    assert [(row["broker"], row["kind"]) for row in everywhere if row["topic"] == name] == [(1, "cut"), (2, "election")]
+    first = cluster.nodes[3].view("/v1/losses?limit=1")
+    assert first["items"] == everywhere[:1] and cluster.nodes[2].view("/v1/losses?limit=1000&page_token=" + first["next_page_token"])["items"] == everywhere[1:]
     assert (cut["kind"], cut["reason"], cut["from_offset"], cut["end_offset"], cut["high_watermark"], cut["kept"]["what"]) == ("cut", reason, 50, 80, 80, "all")
     assert set(missing) == set(range(cut["from_offset"], cut["end_offset"]))
     file = f"{cut['kept']['folder']}/{50:020}.log"

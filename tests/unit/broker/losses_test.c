@@ -203,9 +203,9 @@ static void entries_outlive_a_power_cut_and_a_damaged_one_costs_itself_alone(voi
     assert_int_equal(broker_losses_open(io, META, losses), OT_OK);
     struct seen seen = seen_at(c, 3);
     assert_int_equal(seen.count, 3);
-    for (uint32_t i = 0; i < 3; i++) {         /* newest first */
-        struct broker_loss was = one(2 - (int64_t)i);
-        assert_true(seen.all[i].number == 3 - i && seen.all[i].from == was.from && seen.all[i].end == was.end && seen.all[i].kept_end == was.kept_end && seen.all[i].kept == was.kept);
+    for (uint32_t i = 0; i < 3; i++) {         /* oldest first */
+        struct broker_loss was = one((int64_t)i);
+        assert_true(seen.all[i].number == i + 1 && seen.all[i].from == was.from && seen.all[i].end == was.end && seen.all[i].kept_end == was.kept_end && seen.all[i].kept == was.kept);
         assert_true(seen.all[i].epoch_count == 2 && seen.all[i].epochs[1].epoch == 4 && seen.all[i].epochs[1].start == was.from + 2 && seen.all[i].cut_bytes == 99);
         assert_string_equal(seen.all[i].topic, "orders");
         assert_string_equal(seen.folders[i], "/sim/a");
