@@ -169,7 +169,9 @@ enum ot_err coord_ask_voters(struct coord_turn *turn)
         return err;
     }
     if (!COORD_BUG(NO_VOTE_PROOF) && !has_votes_of(turn->coord, turn->edit.value)) {    /* safety, not politeness: without it two could lead one term (§17) */
-        ask_for_missing_votes(turn->coord, turn->edit.value);
+        if (!turn->request->validate_only) {
+            ask_for_missing_votes(turn->coord, turn->edit.value);
+        }
         return coord_refuse(turn->request, OT_ERR_REQUEST_TIMED_OUT, "most of the new voters have not given their vote for this term yet");
     }
     turn->coord->voters_change = !turn->request->validate_only;

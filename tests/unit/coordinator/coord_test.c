@@ -165,6 +165,16 @@ static void who_would_not_have_the_vote_in_a_new_term_either_goes_on(void **stat
     for (int i = 0; i < 10; i++) {
         assert_int_equal(remove_voter(desk, 2, 300000, false), OT_ERR_REQUEST_TIMED_OUT);
     }
+    for (int i = 0; i < 10; i++) {             /* nor for a question alone */
+        struct coord_request ask = { .ask = COORD_ASK_VOTERS, .if_version = -1, .validate_only = true, .u.voters = { .remove = true, .remove_id = 2 } };
+        desk->now_us += 300000;
+        for (int32_t id = 2; id <= 3; id++) {
+            coord_peer_find(desk->coord, id, &dirs_of_three[id - 1])->heard_us = desk->now_us;
+        }
+        desk_ask(desk, &ask);
+        assert_int_equal(ask.error, OT_ERR_REQUEST_TIMED_OUT);
+        desk_in(desk, (struct coord_in){ .kind = COORD_TICK });
+    }
     assert_int_equal(coord_term(desk->coord), term);
     assert_true(desk->leading);
 }
