@@ -42,7 +42,13 @@
     X(partitions_under_replicated,               GAUGE,     NONE,    "",                     "led partitions with replicas out of sync") \
     X(partitions_under_min_isr,                  GAUGE,     NONE,    "",                     "led partitions with fewer in-sync replicas than required") \
     X(partitions_at_min_isr,                     GAUGE,     NONE,    "",                     "led partitions with just the in-sync replicas required") \
+    X(partitions_reassigning,                    GAUGE,     NONE,    "",                     "led partitions whose replicas are being moved") \
+    X(replicas_out_of_sync,                      GAUGE,     NONE,    "",                     "replicas of led partitions that are out of sync") \
     X(replicas_offline,                          GAUGE,     NONE,    "",                     "replicas here whose log directory failed") \
+    X(replication_bytes_in_total,                COUNTER,   BYTES,   "",                     "record batch bytes fetched from leaders") \
+    X(isr_shrinks_total,                         COUNTER,   NONE,    "reason",               "times that replicas left the ISR of a partition, told by the controller") \
+    X(isr_expands_total,                         COUNTER,   NONE,    "reason",               "times that replicas joined the ISR of a partition, told by the controller") \
+    X(controller_elections_total,                COUNTER,   NONE,    "type",                 "leaders elected, told by the controller: clean, elr, and with a loss that may be unclean, longest_log, sole_replica") \
     X(log_size_bytes,                            GAUGE,     BYTES,   "topic,partition",      "bytes of the segments of a replica") \
     X(log_segments,                              GAUGE,     NONE,    "topic,partition",      "segments of a replica") \
     X(log_start_offset,                          GAUGE,     NONE,    "topic,partition",      "first offset that can be read") \

@@ -206,11 +206,25 @@ static const char *why_fenced(struct broker_events *events, int32_t id)
     return why;
 }
 
+/* Every voter makes the events of a change; the one that coordinates counts them, so that a sum over brokers is right. */
+static void count(const struct broker_events *events, const struct broker_event *event)
+{
+    struct ot_metrics *metrics = events->broker->setup.metrics;
+    const enum ot_metric metric = event->type == BROKER_EVENT_ISR_SHRINK ? OT_METRIC_isr_shrinks_total : event->type == BROKER_EVENT_ISR_EXPAND ? OT_METRIC_isr_expands_total
+        : OT_METRIC_controller_elections_total;
+    const char *label = event->type == BROKER_EVENT_LEADER_CHANGED ? event->election : event->type == BROKER_EVENT_ISR_SHRINK || event->type == BROKER_EVENT_ISR_EXPAND ? event->reason : NULL;
+    if (metrics == NULL || label == NULL || !events->leading) return;
+    struct ot_series *series = ot_series_get(metrics, metric, &label);
+    ot_series_add(series, 1);
+    ot_series_release(metrics, series);
+}
+
 static void told(void *arg, const struct broker_event *event)
 {
     const struct telling *telling = arg;
     struct broker_event one = *event;
     if (one.type == BROKER_EVENT_BROKER_FENCED) one.reason = why_fenced(telling->events, one.broker);
+    count(telling->events, &one);
     remember(telling->events, &one, telling->wall_ms, &telling->state, telling->term);
 }
 

@@ -77,6 +77,7 @@ struct broker_event {
     int32_t broker;                            /* that it is about; -1: none */
     struct ot_str group;                       /* without data: none */
     const char *reason;                        /* NULL: none */
+    const char *election;                      /* LEADER_CHANGED: how, as among its fields, for counting; else NULL */
     const struct broker_event_fields *fields;  /* NULL: none */
     /* For who must know that it is kept: called once, on the events' executor (soon after; post whatever takes long). OK: it is committed in the topic. Else it is not known to be
      * (CLOSED: this broker stops; BUSY: it was dropped): emit it again. NULL: nobody asks. */

@@ -202,6 +202,7 @@ static void leader_change(struct walk *walk, const struct place *place)
     partition_event(walk, place, &event, BROKER_EVENT_LEADER_CHANGED)->broker = now->leader != -1 ? now->leader : old->leader;
     event.reason = now->leader == -1 ? why_left(walk, now, old->leader, "elected") : why_elected(walk, place, election);
     broker_event_int_or_null(&walk->fields, "from", old->leader);
+    event.election = election;
     broker_event_text(&walk->fields, "election", election);
     put_state(walk, now);
     emit(walk, &event);

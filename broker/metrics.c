@@ -1,5 +1,6 @@
 #include "broker/core.h"
 #include "broker/losses_inner.h"
+#include "broker/replication.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +84,7 @@ static void set_dir(struct ot_metrics *metrics, enum ot_metric metric, const cha
 static void fill(void *arg, struct ot_metrics *metrics)
 {
     struct broker_core *core = arg;
-    uint32_t count = 0, led = 0, offline = 0, under_min = 0, at_min = 0, producers = 0, uncleanable = 0;
+    uint32_t count = 0, led = 0, offline = 0, under = 0, under_min = 0, at_min = 0, moving = 0, out_of_sync = 0, producers = 0, uncleanable = 0;
     uint64_t uncleanable_bytes = 0;
     struct broker_partition **list = broker_partitions_copy(core, &count);
     for (uint32_t i = 0; list != NULL && i < count; i++) {
@@ -91,6 +92,12 @@ static void fill(void *arg, struct ot_metrics *metrics)
         pthread_mutex_lock(&partition->mutex);
         led += partition->is_leader;
         offline += atomic_load(&partition->stage) == BROKER_PARTITION_OFFLINE;
+        if (partition->is_leader) {
+            const int32_t missing = OT_MAX(partition->replica_count - partition->isr_count, 0);
+            under += missing > 0;
+            out_of_sync += (uint32_t)missing;
+            moving += partition->replica.applied && (partition->replica.row.adding | partition->replica.row.removing) != 0;
+        }
         under_min += partition->is_leader && partition->isr_count < partition->min_isr;
         at_min += partition->is_leader && partition->isr_count == partition->min_isr && partition->replica_count > 1;
         uncleanable += partition->cleaner.uncleanable;
@@ -104,12 +111,20 @@ static void fill(void *arg, struct ot_metrics *metrics)
     set(metrics, OT_METRIC_partitions_hosted, count);
     set(metrics, OT_METRIC_partitions_led, led);
     set(metrics, OT_METRIC_replicas_offline, offline);
+    set(metrics, OT_METRIC_partitions_under_replicated, under);
+    set(metrics, OT_METRIC_partitions_reassigning, moving);
+    set(metrics, OT_METRIC_replicas_out_of_sync, out_of_sync);
     set(metrics, OT_METRIC_partitions_under_min_isr, under_min);
     set(metrics, OT_METRIC_partitions_at_min_isr, at_min);
     set(metrics, OT_METRIC_producer_ids, producers);
     set(metrics, OT_METRIC_cleaner_running, atomic_load(&core->cleaner.running));
     set(metrics, OT_METRIC_cleaner_uncleanable_partitions, uncleanable);
     set(metrics, OT_METRIC_cleaner_uncleanable_bytes, (double)uncleanable_bytes);
+    struct broker_replication_counts fetched;
+    broker_replication_counts(core->replication, &fetched);
+    struct ot_series *bytes_in = ot_series_get(metrics, OT_METRIC_replication_bytes_in_total, NULL);
+    ot_series_set_total(bytes_in, fetched.bytes);
+    ot_series_release(metrics, bytes_in);
     struct broker_loss_counts losses;
     broker_losses_counts(core->losses, &losses);
     set(metrics, OT_METRIC_loss_ledger_entries, (double)losses.entries);

@@ -58,6 +58,12 @@ def leader_of(node, topic, partition=0):
     return node.view(f"/v1/topics/{topic}/partitions/{partition}")["leader"]
 
 
+def metric(node, name):
+    """The sum of the series that begin so; None: there is none."""
+    found = [float(line.rsplit(" ", 1)[1]) for line in harness.http(node.rest + "/metrics")[2].decode().splitlines() if line.startswith(name) and line[len(name)] in " {"]
+    return sum(found) if found else None
+
+
 def test_who_left_and_why(make):
     """A follower that dies and returns, then the leader; seen alike at every broker."""
     cluster = started(make(3))
@@ -70,15 +76,20 @@ def test_who_left_and_why(make):
     shrink = find(node, type="isr_shrink", topic="orders", broker=follower)
     assert shrink["reason"] == "broker_fenced" and shrink["removed"] == [follower] and sorted(shrink["from"]) == [1, 2, 3] and shrink["osr"] == [follower]
     assert find(node, type="broker_fenced", broker=follower)["reason"] == "process_died"
+    until(lambda: metric(node, "ottla_partitions_under_replicated") and metric(node, "ottla_replicas_out_of_sync"), 20, "a metric that says so")
+    assert metric(cluster.nodes[coordinator], "ottla_isr_shrinks_total") >= 1
     cluster.start_one(follower)
     expand = find(node, type="isr_expand", topic="orders", broker=follower)
     assert expand["reason"] == "caught_up" and sorted(expand["isr"]) == [1, 2, 3] and expand["osr"] == []
     wait_isr(cluster, "orders", {1, 2, 3})
     wait_isr(cluster, "__ottla_events", {1, 2, 3})
+    until(lambda: metric(node, "ottla_partitions_under_replicated") == metric(node, "ottla_replicas_out_of_sync") == 0, 20, "a metric that says that all is well")
+    assert metric(cluster.nodes[coordinator], "ottla_isr_expands_total") >= 1 and metric(cluster.nodes[follower], "ottla_replication_bytes_in_total") > 0
     cluster.kill(leader)
     other = cluster.nodes[follower]
     change = find(other, type="leader_changed", topic="orders", bound_s=30)
     assert change["reason"] == "broker_fenced" and change["from"] == leader and change["election"] == "clean" and change["leader"] == change["broker"] != leader
+    assert leader == coordinator or metric(cluster.nodes[coordinator], "ottla_controller_elections_total") >= 1
     answers = [history(n) for n in cluster.living()]
     assert len({json.dumps([e for e in a if e["id"] <= change["id"]]) for a in answers}) == 1
     is_whole(answers[0])
