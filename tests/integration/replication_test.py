@@ -247,7 +247,7 @@ def test_leaders_and_replicas_move_at_an_operators_word(make):
         now = parts_of(cluster.nodes[2], "t")[0]
         return now["replicaNodes"] == target and set(now["isrNodes"]) == set(target) and now["leaderId"] in target
     harness.until(moved, 40, lambda: parts_of(cluster.nodes[2], "t")[0], 0.1)
-    assert ask(cluster.nodes[3], "ListPartitionReassignments", 0, {"timeoutMs": 10000, "topics": None})["topics"] == []
+    harness.until(lambda: ask(cluster.nodes[3], "ListPartitionReassignments", 0, {"timeoutMs": 10000, "topics": None})["topics"] == [], 10, "nothing on the move, there too")
     folder = next(p for p in (cluster.directory / f"node-{away}").rglob("t-1")) .parent / "t-0" if list((cluster.directory / f"node-{away}").rglob("t-1")) else None
     if folder is not None:
         harness.until(lambda: not folder.exists(), 20, "the folder of the replica that left")

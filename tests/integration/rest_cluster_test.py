@@ -531,6 +531,7 @@ def test_a_leader_that_hands_over_gets_no_record_twice(make):
         thread.join(60)
     assert {i: (answer[0], answer[2].get("outcome")) for i, answer in answers.items()} == {old: (504, "unknown"), new: (504, "unknown")}, answers
     harness.until(lambda: len(rows()[new]["isr"]) == 3, 30, rows)
+    harness.until(lambda: good(cluster.nodes[new], "/v1/topics/h/partitions/0")["high_watermark"] == 4, 30, rows)
     written = [r["value"]["string"] for r in good(cluster.nodes[new], "/v1/topics/h/partitions/0/records?limit=100")["records"]]
     assert sorted(written) == sorted(["before", "before", f"by {old}", f"by {new}"])
     cluster.stop()
