@@ -183,6 +183,7 @@ static void written(struct broker_shard_write *ended, void *arg, enum ot_err err
     struct groups_state *state = arg;
     struct group_ask *answered = write->answered;
     if (err == OT_OK && state != NULL) txn_written(state, answered);
+    for (struct group_ask *ask = answered; ask != NULL; ask = ask->next) call_of(ask)->unsure = ended->unsure;
     write_give(state, write);
     answer(answered, err == OT_ERR_REQUEST_TIMED_OUT ? OT_ERR_COORDINATOR_NOT_AVAILABLE : err);
 }
@@ -309,6 +310,7 @@ static void start(struct broker *broker, struct broker_group_call *call)
 void broker_group(struct broker *broker, struct broker_group_call *call)
 {
     call->all = NULL;
+    call->unsure = false;
     start(broker, call);
 }
 

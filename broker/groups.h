@@ -14,6 +14,7 @@ struct broker_group_call {
     /* answered. The whole ask was refused or lost before the group said anything: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE; then
      * response is not to be used. Else ask.error and the response count. */
     enum ot_err error;
+    bool unsure;                               /* with such an error: what was asked may have been done, and stay so */
     /* the broker's own */
     struct broker *broker;
     int32_t partition;                         /* of the offsets topic */

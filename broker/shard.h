@@ -82,6 +82,7 @@ struct broker_shard_write {
     /* Committed (OK), or not for sure: NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE (then the state is about to be closed), REQUEST_TIMED_OUT (it may yet be committed; the
      * state stands). Writes are told in the order of their appends. */
     void (*done)(struct broker_shard_write *write, void *state, enum ot_err err);
+    bool unsure;                               /* told, with an error: it was appended, or may have been, and may yet be committed */
     struct broker_shard_write *next;           /* the driver's until done */
 };
 /* Append as one batch (with neighbours of the same producer, if there are any), acks=all. Not OK: nothing was appended, done will not be called, and the shard is

@@ -52,7 +52,13 @@ static bool fails_state(const struct broker_shard_batch *batch, enum ot_err err)
     return err != OT_OK && err != OT_ERR_REQUEST_TIMED_OUT && !(batch->transactional && err == batch->error);
 }
 
-static void tell(struct broker_shard *shard, struct broker_shard_batch *batch, enum ot_err err)
+/* It was appended all the same, or may have been. */
+static bool is_unsure(const struct broker_shard_batch *batch)
+{
+    return batch->error != OT_OK && (batch->part.base_offset >= 0 || batch->error == OT_ERR_REQUEST_TIMED_OUT || batch->error == OT_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND);
+}
+
+static void tell(struct broker_shard *shard, struct broker_shard_batch *batch, enum ot_err err, bool unsure)
 {
     struct broker_shard_write *write = batch->first;
     batch->first = NULL;
@@ -60,6 +66,7 @@ static void tell(struct broker_shard *shard, struct broker_shard_batch *batch, e
     while (write != NULL) {
         struct broker_shard_write *next = write->next;
         atomic_fetch_sub_explicit(&shard->writes_open, 1, memory_order_relaxed);
+        write->unsure = unsure;
         write->done(write, shard->state, err);
         write = next;
     }
@@ -94,7 +101,7 @@ static void batch_done(struct broker_call *call)
             ot_log(OT_LOG_WARN, "shard", "append_failed", "topic=%s partition=%d error=%s text=\"%s\"", shard->kind->topic, shard->partition, ot_err_name(first->error),
                 first->part.text);
         const bool fatal = shard->stage == BROKER_SHARD_SERVING && fails_state(first, err);
-        tell(shard, first, err);
+        tell(shard, first, err, is_unsure(first));
         batch_free(first);
         if (fatal) broker_shard_fail(shard, err);
     }
@@ -259,16 +266,16 @@ void broker_shard_writes_init(struct broker_shard *shard)
 /* Everybody is told, in order; what is on its way to the lane comes back by itself. */
 void broker_shard_writes_fail(struct broker_shard *shard, enum ot_err why)
 {
-    for (struct broker_shard_batch *batch = shard->sent; batch != NULL; batch = batch->next) tell(shard, batch, why);
+    for (struct broker_shard_batch *batch = shard->sent; batch != NULL; batch = batch->next) tell(shard, batch, why, true);
     while (shard->ready != NULL) {
         struct broker_shard_batch *batch = shard->ready;
         shard->ready = batch->next;
-        tell(shard, batch, why);
+        tell(shard, batch, why, false);
         batch_free(batch);
     }
     shard->ready_last = &shard->ready;
     if (shard->building != NULL) {
-        tell(shard, shard->building, why);
+        tell(shard, shard->building, why, false);
         batch_free(shard->building);
         shard->building = NULL;
     }

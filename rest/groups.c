@@ -22,6 +22,8 @@ struct rest_group *rest_group_new(struct rest_call *call)
     return job;
 }
 
+static bool changes(enum group_ask_kind kind) { return kind == GROUP_ASK_OFFSET_COMMIT || kind == GROUP_ASK_OFFSET_DELETE || kind == GROUP_ASK_DELETE || kind == GROUP_ASK_EVICT; }
+
 static void asked(struct broker_call *broker_call)
 {
     struct rest_group *job = OT_CONTAINER(broker_call, struct rest_group, ask.call);
@@ -37,6 +39,10 @@ static void asked(struct broker_call *broker_call)
         return;
     }
     if (err == OT_ERR_GROUP_ID_NOT_FOUND && job->absent_is_fine) err = OT_OK;
+    if (err != OT_OK && job->ask.unsure && changes(job->kind)) {           /* sent once more it might be done twice: offsets moved by so many */
+        rest_problem(job->call, OT_ERR_REQUEST_TIMED_OUT, "the change was written, and then the coordinator changed or heard nothing of its replicas; whether it is kept is not known");
+        return;
+    }
     const int32_t now = err == OT_ERR_NOT_COORDINATOR && !job->call->arrived ? rest_whither(job->call) : -1;
     if (now >= 0 && now != broker_node_id(job->call->broker)) {        /* it has passed on, or the topic of offsets was made just now */
         job->call->whither = rest_whither;

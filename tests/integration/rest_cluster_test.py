@@ -537,6 +537,47 @@ def test_a_leader_that_hands_over_gets_no_record_twice(make):
     cluster.stop()
 
 
+def test_a_coordinator_that_hands_over_moves_no_offset_twice(make):
+    """The same for offsets that are moved by so many: the next coordinator has read the first move already."""
+    cluster = make(3, **{"broker.session.timeout.ms": 18000, "offsets.topic.num.partitions": 1, "offsets.topic.replication.factor": 3}).start()
+    new = cluster.controller()
+    node = cluster.nodes[new]
+    harness.until(lambda: sum(row["state"] == "running" for row in cluster.brokers(new).values()) == 3, 30, lambda: "brokers are there")
+    good(node, "/v1/topics", "POST", {"name": "h", "assignments": [[new]]})       # not where one sleeps
+    harness.until(lambda: ask(node, "/v1/topics/h/records", "POST", {"records": [text(f"r{i}") for i in range(20)]})[0] == 200, 20, lambda: "written")
+    harness.until(lambda: ask(node, "/v1/groups/g/offsets", "PUT", {"offsets": [{"topic": "h", "partition": 0, "offset": 10}]})[0] == 200, 20, lambda: "committed")
+
+    def row():
+        return node.view("/v1/topics/__consumer_offsets/partitions")["items"][0]
+    harness.until(lambda: len(row()["isr"]) == 3, 30, row)
+    if row()["leader"] == new:                 # it shall be led by another one than the controller, which goes on
+        good(node, f"/v1/brokers/{new}/maintenance", "PUT")
+        harness.until(lambda: row()["leader"] not in (-1, new), 20, row)
+        assert ask(node, f"/v1/brokers/{new}/maintenance", "DELETE")[0] == 204
+    old = row()["leader"]
+    asleep = next(i for i in cluster.nodes if i not in (old, new))
+    harness.until(lambda: good(node, "/v1/groups/g/offsets/h/0")["offset"] == 10, 20, lambda: "the coordinator has read it")
+    before = {r["broker"]: r["log_end_offset"] for r in good(node, "/v1/topics/__consumer_offsets/partitions/0")["replica_state"]}
+    answers = []
+    cluster.pause(asleep)
+    shift = {"dry_run": False, "topics": [{"topic": "h"}], "strategy": "shift", "by": -2}
+    thread = threading.Thread(target=lambda: answers.append(ask(node, "/v1/groups/g/offsets/reset?timeout_ms=20000", "POST", shift, timeout_s=60)))
+    thread.start()
+
+    def ends():
+        return {r["broker"]: r["log_end_offset"] for r in good(node, "/v1/topics/__consumer_offsets/partitions/0")["replica_state"]}
+    harness.until(lambda: all(ends()[i] is not None and ends()[i] > before[old] for i in (old, new)), 10, ends)
+    good(node, f"/v1/brokers/{old}/maintenance", "PUT")
+    harness.until(lambda: row()["leader"] not in (-1, old), 15, row)
+    cluster.go_on(asleep)
+    thread.join(60)
+    assert answers and (answers[0][0], answers[0][2].get("outcome")) == (504, "unknown"), answers
+    harness.until(lambda: ask(node, "/v1/groups/g/offsets/h/0")[0] == 200, 20, lambda: "the next coordinator has read it")
+    assert good(node, "/v1/groups/g/offsets/h/0")["offset"] == 8 or row()["leader"] == asleep, row()       # who slept has not heard of the move
+    assert good(node, "/v1/groups/g/offsets/h/0")["offset"] in (8, 10)
+    cluster.stop()
+
+
 def test_a_stop_waits_for_nobody(make):
     """Long polls and tails that are on their way to another broker end with the server that took them, and with the one that answers them."""
     cluster = make(3).start()
