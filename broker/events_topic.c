@@ -82,15 +82,23 @@ static enum ot_err produce_error(const struct ot_produce_response *response)
     return (enum ot_err)response->responses.items[0].partition_responses.items[0].error_code;
 }
 
+static void write_there(struct broker_event_writing *writing, int32_t leader, bool alone);
+
 static void produced_there(struct broker_peer_call *call)
 {
     struct broker_event_writing *writing = OT_CONTAINER(call, struct broker_event_writing, call);
+    if (call->error == OT_ERR_BUSY && call->alone) {           /* readers have all of them: what happened is written all the same */
+        broker_peer_call_end(call);
+        write_there(writing, call->node_id, false);
+        return;
+    }
     const enum ot_err err = call->error != OT_OK ? call->error : produce_error(&writing->response);
     broker_peer_call_end(call);
     write_done(writing->write, err);
 }
 
-static void write_there(struct broker_event_writing *writing, int32_t leader)
+/* alone: it waits for replicas, and one that died would hold up what transactions ask there. */
+static void write_there(struct broker_event_writing *writing, int32_t leader, bool alone)
 {
     struct broker_event_write *write = writing->write;
     struct ot_produce_request request;
@@ -106,8 +114,7 @@ static void write_there(struct broker_event_writing *writing, int32_t leader)
     request.timeout_ms = WRITE_TIMEOUT_MS;
     request.topic_data = (struct ot_produce_request_topic_produce_data_array){ &topic, 1 };
     writing->call = (struct broker_peer_call){ .node_id = leader, .api = OT_API_PRODUCE, .version = VERSION_PRODUCE, .request = &request, .response = &writing->response, .arena = &writing->arena,
-        .deadline_us = ot_exec_now_us(write->home) + WRITE_TIMEOUT_MS * 1000 + DEADLINE_US, .home = write->home, .done = produced_there,
-        .alone = true /* it waits for replicas, and one that died would hold up what transactions ask there */ };
+        .deadline_us = ot_exec_now_us(write->home) + WRITE_TIMEOUT_MS * 1000 + DEADLINE_US, .home = write->home, .done = produced_there, .alone = alone };
     broker_peer_call(write->broker, &writing->call);
 }
 
@@ -133,7 +140,7 @@ void broker_event_write(struct broker *broker, struct broker_event_write *write)
     if (found && topic.leader == broker->node_id) {
         write_here(writing);
     } else if (found && topic.leader != -1 && broker->peers != NULL) {
-        write_there(writing, topic.leader);
+        write_there(writing, topic.leader, true);
     } else {
         writing->task.run = write_refused;
         ot_exec_post(write->home, &writing->task);
