@@ -158,9 +158,11 @@ static void a_partition_led_elsewhere_names_its_leader(void **state)
     (void)state;
     struct call call;
     server_open(NULL, NULL);
+    pthread_mutex_lock(&fake.mutex);           /* the door's thread reads them under it */
     fake.other_host = "there";
     fake.leader_elsewhere = 2;
     fake.produce_error = fake.row_error = OT_ERR_NOT_LEADER_OR_FOLLOWER;
+    pthread_mutex_unlock(&fake.mutex);
     assert_int_equal(UNARY(&call, "Produce", "\x0a\x01" "a\x7a\x01x"), GRPC_STATUS_FAILED_PRECONDITION);
     assert_true(says(&call, "NOT_LEADER_OR_FOLLOWER") && says(&call, "\x0eleader_address\x12\x0athere:9194") && says(&call, "leader_epoch\x12\x01" "9"));
     assert_int_equal(UNARY(&call, "Fetch", "\x0a\x01" "a\x40\x02"), GRPC_STATUS_FAILED_PRECONDITION);
