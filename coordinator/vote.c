@@ -29,7 +29,7 @@ static void set_leader(struct coord *coord, int32_t leader)
 {
     bool changed = coord->leader != leader;
     coord->leader = leader;
-    if (changed && !coord->alone) {
+    if (changed) {                             /* also who is the only voter again, the change that added another having failed: it led, and does not now */
         role(coord, false);
     }
 }

@@ -93,7 +93,11 @@ static bool note(const struct shared *shared, const struct options *options, uin
     uint64_t seed = shared->current[job];
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     if (sim_only == 0) {
-        printf("seed %llu failed%s\n", (unsigned long long)seed, WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? ": it hangs" : ": it crashed" : "");
+        char how[40] = "";
+        if (WIFSIGNALED(status)) {
+            snprintf(how, sizeof how, WTERMSIG(status) == SIGALRM ? ": it hangs" : ": signal %d", WTERMSIG(status));
+        }
+        printf("seed %llu failed%s\n", (unsigned long long)seed, how);
         return true;
     }
     if (code != SIM_FAILED_AS + sim_only) {
