@@ -307,7 +307,14 @@ static void become_whole(struct coord *coord)
     out->whole = true;
 }
 
-void coord_whole_stored(struct coord *coord) { become_whole(coord); }
+void coord_whole_stored(struct coord *coord)
+{
+    if (coord_stamp_below(coord->committed.stamp, coord->whole_mark.stamp)) {
+        become_whole(coord);
+    } else {
+        coord_whole_drop(coord);               /* what was accepted here became it meanwhile: a heartbeat said that it is committed */
+    }
+}
 
 static void rows(struct coord *coord, const struct coord_message *in)
 {

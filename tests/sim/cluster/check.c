@@ -212,6 +212,9 @@ void check_leading(struct world *w, struct node *node)
     const struct coord_value *view = coord_view(node->coord);
     leads(w, node, coord_term(node->coord));
     w->elections++;
+    if (w->commits[w->commit_max].term > coord_term(node->coord)) {    /* an old one, whose first publication was chosen, hears so late that another leads already */
+        return;
+    }
     HOLDS(4, view->stamp.version >= w->acked_version);
     for (uint32_t i = 0; i < w->topic_count; i++) {
         HOLDS(4, has_topic(view, &w->topics[i]));

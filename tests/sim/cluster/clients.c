@@ -160,8 +160,8 @@ void client_answered(struct world *w, struct node *node, struct coord_request *r
         memcpy(topic->name, client->name, sizeof topic->name);
         topic->id = request->topic_id;
     } else if (request->ask == COORD_ASK_PRODUCER_IDS) {
-        CHECK(request->producer_id_first >= w->producer_id_end);
-        w->producer_id_end = request->producer_id_first + 10;
+        CHECK(request->producer_id_first % 10 == 0 && request->producer_id_first / 10 < BLOCKS_MAX && !w->blocks[request->producer_id_first / 10]);
+        w->blocks[request->producer_id_first / 10] = true;     /* none is given twice; a late answer may be about an early one */
     } else if (request->ask == COORD_ASK_VOTERS) {
         w->voters_changes++;
     }

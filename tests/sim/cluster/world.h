@@ -9,7 +9,7 @@
 #include "../common/campaign.h"
 #include "../disk.h"
 
-enum { NODES_MAX = 8, CLIENTS = 12, EVENTS_MAX = 16384, JOBS_MAX = 8, COMMITS_MAX = 1 << 15, TOPICS_MAX = 4096, TERMS_MAX = 1 << 14, SNAPSHOT_AFTER_BYTES = 192 << 10 };
+enum { NODES_MAX = 8, CLIENTS = 12, EVENTS_MAX = 16384, JOBS_MAX = 8, COMMITS_MAX = 1 << 15, TOPICS_MAX = 4096, TERMS_MAX = 1 << 14, BLOCKS_MAX = 1 << 16, SNAPSHOT_AFTER_BYTES = 192 << 10 };
 
 
 struct job { uint64_t token; bool sync; struct coord_record record; bool whole; };
@@ -72,7 +72,7 @@ struct world {
     struct ot_map publications, votes;
     struct voters voters;                      /* by the last committed value */
     struct topic *topics; uint32_t topic_count;
-    int64_t acked_version, producer_id_end;
+    int64_t acked_version; bool blocks[BLOCKS_MAX];
     char founded_as[64];
     uint64_t acked, unknown, refused, elections, flips, disk_failures, crashes, wipes, damages, wholes, snapshots, voters_changes, reads, publications_count;
     uint64_t acked_at_calm;
