@@ -34,7 +34,7 @@ def fuzz(name, exe, seconds):
     found.mkdir(parents=True, exist_ok=True)
     CRASHES.mkdir(parents=True, exist_ok=True)
     words = [str(exe), str(found)] + ([str(kept)] if kept.is_dir() else [])
-    words += [f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1",
+    words += [f"-max_total_time={seconds}", "-timeout=60", "-rss_limit_mb=2048", "-print_final_stats=1",
               f"-artifact_prefix={CRASHES / name}-"]
     try:
         done = subprocess.run(words, cwd=TOP, env=ENV, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
