@@ -137,7 +137,7 @@
     X(fetch_max_bytes, "fetch.max.bytes", INT, "57671680", 1024, INT32_MAX, NULL, RESTART, NULL, "largest fetch answer") \
     X(max_incremental_fetch_session_cache_slots, "max.incremental.fetch.session.cache.slots", INT, "1000", 0, INT32_MAX, NULL, RESTART, NULL, "fetch sessions kept") \
     X(max_request_partition_size_limit, "max.request.partition.size.limit", INT, "2000", 1, INT32_MAX, NULL, RESTART, NULL, "partitions in one DescribeTopicPartitions answer") \
-    X(request_timeout_ms, "request.timeout.ms", INT, "30000", 0, INT32_MAX, NULL, RESTART, NULL, "how long a forwarded request may take") \
+    X(request_timeout_ms, "request.timeout.ms", INT, "30000", 0, INT32_MAX, NULL, RESTART, NULL, "how long a request waits that names no time of its own: a topic that is made because a client asks for it, a produce over gRPC") \
     X(telemetry_max_bytes, "telemetry.max.bytes", INT, "1048576", 1, INT32_MAX, NULL, RESTART, NULL, "largest push of metrics that a client may make about itself") \
     X(offsets_topic_num_partitions, "offsets.topic.num.partitions", INT, "50", 1, INT32_MAX, NULL, RESTART, NULL, "partitions of __consumer_offsets when it is made") \
     X(offsets_topic_compression_codec, "offsets.topic.compression.codec", INT, "0", 0, 4, NULL, RESTART, NULL, "codec of what is written to __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd; what belongs to a transaction stays plain") \

@@ -117,7 +117,7 @@ static void produce_run(struct rpcg_append *append)
 {
     struct rpcg_call *call = append->call;
     struct broker_produce *produce = &append->produce;
-    const int32_t asked_ms = append->ask.timeout_ms > 0 ? append->ask.timeout_ms : 30000;
+    const int32_t asked_ms = append->ask.timeout_ms > 0 ? append->ask.timeout_ms : broker_config(call->server->broker)->request_timeout_ms;
     produce->call = (struct broker_call){ .home = &call->server->exec, .done = produce_done };
     produce->client = rpcg_client(call);
     produce->buf = append->packed != NULL ? append->packed : append->buf;

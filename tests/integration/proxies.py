@@ -45,10 +45,10 @@ class Rule:
 
 
 class Pair:
-    """A connection and its other half."""
+    """A connection and its other half. heard: what came over it while the proxy listened."""
 
     def __init__(self, source, writers):
-        self.source, self.writers = source, writers
+        self.source, self.writers, self.heard = source, writers, bytearray()
 
     def abort(self):
         for writer in self.writers:
@@ -57,10 +57,10 @@ class Pair:
 
 class Proxy:
     """Listens on a port and passes on to another. cut(): what there is ends and new connections end at once; hold(): connections stay and nothing passes, in one or both directions;
-    slow(): every piece waits. heal() undoes all of them. `of` names the brokers to whose connections it applies (default: to all)."""
+    slow(): every piece waits. heal() undoes all of them. listen(): connections made from now on are kept in self.heard, with what came over them. `of` names the brokers to whose connections it applies (default: to all)."""
 
     def __init__(self, to_port):
-        self.to_port, self.rules, self.pairs = to_port, [], set()
+        self.to_port, self.rules, self.pairs, self.heard = to_port, [], set(), None
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", 0))
@@ -75,6 +75,9 @@ class Proxy:
 
     def slow(self, delay_s, of=None):
         Loop.run(self._add(Rule(of, delay_s=delay_s)))
+
+    def listen(self):
+        self.heard = []
 
     def heal(self):
         Loop.run(self._set([]))
@@ -112,6 +115,8 @@ class Proxy:
         try:
             first = await reader.read(PIECE)
             pair.source = speaker(first)
+            if self.heard is not None:
+                self.heard.append(pair)
             if not first or any(rule.cut and rule.means(pair) for rule in self.rules):
                 return
             from_server, onward = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", self.to_port), 5)
@@ -130,6 +135,8 @@ class Proxy:
         try:
             while True:
                 if data:
+                    if way == "to" and self.heard is not None:
+                        pair.heard += data
                     async with self.changed:
                         await self.changed.wait_for(lambda: not self._held(pair, way))
                     wait_s = max((rule.delay_s for rule in self.rules if rule.means(pair)), default=0)

@@ -46,11 +46,8 @@ static void take(char *line, int number)
     assert_true(key_count < KEYS_MAX);
     for (uint32_t i = 0; i < key_count; i++)
         if (strcmp(keys[i], key) == 0) fail_msg("config_effects.txt:%d: %s is there twice", number, key);
-    const bool later = rest != NULL && strncmp(rest, "later: ", 7) == 0 && strlen(rest) > 20;
-    const bool prefix = key[0] != 0 && key[strlen(key) - 1] == '*';    /* of a part that comes as a whole */
-    if (prefix ? !later : !is_honoured(key)) fail_msg("config_effects.txt:%d: %s has no meaning here", number, key);
+    if (!is_honoured(key)) fail_msg("config_effects.txt:%d: %s has no meaning here", number, key);
     keys[key_count++] = strdup(key);
-    if (later) return;
     while ((word = strsep(&rest, " ")) != NULL) {
         if (*word == 0) continue;
         if (!exists(word)) fail_msg("config_effects.txt:%d: there is no test %s", number, word);
@@ -62,7 +59,7 @@ static void take(char *line, int number)
 static bool is_listed(const char *key)
 {
     for (uint32_t i = 0; i < key_count; i++)
-        if (strcmp(keys[i], key) == 0 || (keys[i][strlen(keys[i]) - 1] == '*' && strncmp(keys[i], key, strlen(keys[i]) - 1) == 0)) return true;
+        if (strcmp(keys[i], key) == 0) return true;
     return false;
 }
 

@@ -503,6 +503,32 @@ static void a_new_leader_says_no_latest_offset_that_may_go_back(void **state)
     assert_int_equal(offset, 3);
 }
 
+/* How often that broker asks a leader that it does not reach. */
+static uint32_t tries_within(struct cluster *c, int32_t id, int64_t ms)
+{
+    c->cut[id][1] = true;
+    cluster_pass(c, 8000);                     /* the pauses are as long as they get */
+    const uint32_t before = c->fetches;
+    cluster_pass(c, ms);
+    const uint32_t cut = c->fetches - before;
+    c->cut[id][1] = false;
+    cluster_pass(c, 6000);
+    return cut;
+}
+
+static void a_failed_fetch_is_tried_again_after_a_pause_that_is_bounded(void **state)
+{
+    struct cluster *c = *state;
+    fixture_set(&c->nodes[1].f, "replica.fetch.backoff.ms", "200");
+    fixture_set(&c->nodes[2].f, "replica.fetch.backoff.ms", "4000");
+    started(c);
+    const uint32_t quiet = c->fetches;
+    cluster_pass(c, 20000);
+    const uint32_t one = (c->fetches - quiet) / 2;     /* what the other one asks meanwhile */
+    assert_in_range(tries_within(c, 2, 20000) - one, 190, 205);         /* two streams, each with pauses of its own */
+    assert_in_range(tries_within(c, 3, 20000) - one, 8, 12);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
@@ -512,6 +538,7 @@ int main(void)
         T(a_follower_begins_with_a_batch_that_the_log_start_is_within),
         T(a_leader_of_an_empty_log_without_epochs_is_followed), T(what_goes_on_behind_an_empty_leader_is_cut),
         T(a_restarted_follower_catches_up), T(replicated_fsync_waits_for_every_disk), T(the_last_member_syncs_in_class_auto), T(strangers_and_old_lives_are_refused),
-        T(a_batch_that_no_segment_can_hold_is_not_taken), T(a_new_leader_says_no_latest_offset_that_may_go_back) };
+        T(a_batch_that_no_segment_can_hold_is_not_taken), T(a_new_leader_says_no_latest_offset_that_may_go_back),
+        T(a_failed_fetch_is_tried_again_after_a_pause_that_is_bounded) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
