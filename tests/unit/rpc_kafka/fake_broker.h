@@ -63,7 +63,7 @@ void fake_transactions_free(void);
 const struct broker_marker *fake_last_marker(void);
 
 /* fake_peers.c: what the peer listener brought last */
-struct fake_peers { int32_t from; uint32_t bytes; int8_t ask; int32_t voter, port; bool add; bool here; _Atomic int released, cancelled; };
+struct fake_peers { int32_t from; uint32_t bytes, asked /* of the REST API; under fake.mutex */; int8_t ask; int32_t voter, port; bool add; bool here; _Atomic int released, cancelled; };
 extern struct fake_peers fake_peers;
 
 #endif

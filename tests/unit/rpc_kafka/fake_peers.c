@@ -71,6 +71,9 @@ void broker_peer_rest(struct broker *broker, struct broker_peer_rest *rest)
     rest->out.error = ot_str_of("");
     rest->out.body = (struct ot_blob){ .data = (const uint8_t *)rest->in->target.data, .bytes = rest->in->target.bytes };
     rest->call.task.run = done;
+    pthread_mutex_lock(&fake.mutex);
+    fake_peers.asked++;
+    pthread_mutex_unlock(&fake.mutex);
     if (rest->in->timeout_ms != 999) ot_exec_post(rest->call.home, &rest->call.task);
 }
 

@@ -102,6 +102,7 @@ static void requests_of_the_rest_api_are_answered_and_let_go(void **state)
     assert_int_equal(fake_peers.from, 3);
     request.timeout_ms = 999;                  /* one that waits is told when who asked is gone */
     ask(fd, OT_API_PEER_REST, 0, &request);
+    until(&fake_peers.asked, 2);
     close(fd);
     door_stop();
     assert_int_equal(fake_peers.cancelled, 1);
