@@ -14,10 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FETCH_VERSION = 18, TAG_FLUSHED_END = 10000 };
+enum { TAG_FLUSHED_END = 10000 };
 #define ARENA_BYTES (64u << 20)
 #define ANSWER_BYTES_MAX (1u << 30)
 #define PAUSE_MIN_US 20000
+#define FOREIGN_PAUSE_US 200000                /* until it is asked again where a partition of another cluster is */
+#define THROTTLE_US_MAX 60000000               /* a leader's quota: no longer than this at a time */
 #define CALL_SLACK_US 10000000                 /* a request may take as much longer than its wait */
 
 /* ---- slots */
@@ -72,12 +74,14 @@ static struct broker_fetch_source *source_of(struct broker_replication *all, int
         return NULL;
     }
     source->node_id = node_id;
+    source->foreign = all->setup.foreign != NULL && all->setup.foreign->leads(all->setup.arg, node_id);
     source->stream_count = count;
     for (uint32_t i = 0; i < count; i++) {
         struct broker_fetch_stream *stream = &source->streams[i];
         stream->all = all;
         stream->source = source;
         stream->number = i;
+        stream->version = source->foreign ? BROKER_VERSION_UNKNOWN : BROKER_FETCH_VERSION;
         ot_arena_init(&stream->arena, ARENA_BYTES);
     }
     source->next = all->sources;
@@ -143,6 +147,10 @@ static void round_gather(struct broker_fetch_stream *stream, int64_t now_us)
             slot->due_us = now_us + PAUSE_MIN_US;
             continue;
         }
+        if (stream->source->foreign && !stream->all->setup.foreign->origin(stream->all->setup.arg, slot->partition, stream->source->node_id, &slot->origin)) {
+            slot->due_us = now_us + FOREIGN_PAUSE_US;
+            continue;
+        }
         const int64_t wait_us = held_us(stream->all, &slot->asked, now_us);
         if (wait_us > 0) {
             slot->due_us = now_us + wait_us;
@@ -155,13 +163,15 @@ static void round_gather(struct broker_fetch_stream *stream, int64_t now_us)
 static bool partition_fill(struct broker_fetch_stream *stream, const struct broker_fetch_slot *slot, int32_t max_bytes, struct ot_fetch_request_fetch_partition *out)
 {
     const struct broker_follow_place *asked = &slot->asked;
+    const bool foreign = stream->source->foreign;
     ot_fetch_request_fetch_partition_defaults(out);
     out->partition = slot->partition->index;
-    out->current_leader_epoch = asked->leader_epoch;
+    out->current_leader_epoch = foreign ? slot->origin.leader_epoch : asked->leader_epoch;
     out->fetch_offset = asked->offset;
     out->last_fetched_epoch = asked->last_epoch;
-    out->log_start_offset = asked->log_start_offset;
     out->partition_max_bytes = max_bytes;
+    if (foreign) return true;                  /* who reads as a consumer tells nothing of its own log */
+    out->log_start_offset = asked->log_start_offset;
     out->high_watermark = asked->high_watermark;
     struct ot_wire_tag *tag = ot_arena_alloc(&stream->arena, sizeof *tag);
     uint8_t *data = ot_arena_alloc(&stream->arena, 8);
@@ -173,6 +183,9 @@ static bool partition_fill(struct broker_fetch_stream *stream, const struct brok
     return true;
 }
 
+/* What the leader calls its topic. */
+static const struct ot_uuid *topic_id_of(const struct broker_fetch_slot *slot) { return slot->source->foreign ? &slot->origin.topic_id : &slot->partition->topic->id; }
+
 /* Slots of one topic that follow each other become one topic of the request. */
 static bool topics_fill(struct broker_fetch_stream *stream, int32_t max_bytes, struct ot_fetch_request *request)
 {
@@ -181,11 +194,12 @@ static bool topics_fill(struct broker_fetch_stream *stream, int32_t max_bytes, s
     int32_t count = 0;
     if (parts == NULL || topics == NULL) return false;
     for (uint32_t i = 0; i < stream->slot_count; i++) {
-        const struct ot_uuid *id = &stream->slots[i]->partition->topic->id;
+        const struct ot_uuid *id = topic_id_of(stream->slots[i]);
         if (topic == NULL || !ot_uuid_equal(&topic->topic_id, id)) {
             topic = &topics[count++];
             ot_fetch_request_fetch_topic_defaults(topic);
             topic->topic_id = *id;
+            if (stream->source->foreign) topic->topic = ot_str_of(stream->slots[i]->origin.topic);
             topic->partitions.items = &parts[i];
         }
         topic->partitions.count++;
@@ -196,35 +210,44 @@ static bool topics_fill(struct broker_fetch_stream *stream, int32_t max_bytes, s
     return true;
 }
 
-static struct ot_buf *request_make(struct broker_fetch_stream *stream)
+struct ot_buf *broker_fetch_frame(struct broker_fetch_stream *stream, int16_t key, int16_t version, const void *message)
 {
     struct broker_replication *all = stream->all;
-    const struct broker_config *config = broker_config_current(all->core->config);
-    const struct ot_api *api = ot_api_find(OT_API_FETCH);
+    const struct ot_api *api = ot_api_find(key);
     char client[64];
-    struct ot_fetch_request request;
-    ot_fetch_request_defaults(&request);
-    request.replica_state.replica_id = all->core->node_id;
-    request.replica_state.replica_epoch = all->setup.broker_epoch(all->setup.arg);
-    request.max_wait_ms = config->replica_fetch_wait_max_ms;
-    request.min_bytes = config->replica_fetch_min_bytes;
-    request.max_bytes = config->replica_fetch_response_max_bytes;
-    if (!topics_fill(stream, config->replica_fetch_max_bytes, &request)) return NULL;
     const int text = snprintf(client, sizeof client, "broker-%d-fetcher-%u", all->core->node_id, stream->number);
-    const struct ot_wire_request_header header = { .api = api, .key = api->key, .version = FETCH_VERSION, .client_id = { .data = client, .bytes = (uint32_t)text } };
-    const size_t bytes = ot_fetch_request_size(&request, FETCH_VERSION) + 64 + sizeof client;
+    const struct ot_wire_request_header header = { .api = api, .key = key, .version = version, .client_id = { .data = client, .bytes = (uint32_t)text } };
+    const size_t bytes = ot_wire_size(api->request, version, message) + 64 + sizeof client;
     struct ot_buf *buf = ot_buf_new_forced(all->setup.pool, bytes);
     if (buf == NULL) return NULL;
     struct ot_writer out = ot_writer_over(buf->data, bytes);
     ot_write_u32(&out, 0);                     /* the size: the link's */
     enum ot_err err = ot_wire_request_header_encode(&header, &out);
-    if (err == OT_OK) err = ot_fetch_request_encode(&request, FETCH_VERSION, &out);
+    if (err == OT_OK) err = ot_wire_encode(api->request, version, message, &out, NULL);
     if (err != OT_OK || out.needed > bytes) {
         ot_buf_unref(buf);
         return NULL;
     }
     buf->bytes = (uint32_t)(out.at - out.start);
     return buf;
+}
+
+static struct ot_buf *request_make(struct broker_fetch_stream *stream)
+{
+    struct broker_replication *all = stream->all;
+    const struct broker_config *config = broker_config_current(all->core->config);
+    struct ot_fetch_request request;
+    ot_fetch_request_defaults(&request);
+    if (stream->source->foreign) {
+        request.replica_id = -1;
+    } else {
+        request.replica_state.replica_id = all->core->node_id;
+        request.replica_state.replica_epoch = all->setup.broker_epoch(all->setup.arg);
+    }
+    request.max_wait_ms = config->replica_fetch_wait_max_ms;
+    request.min_bytes = config->replica_fetch_min_bytes;
+    request.max_bytes = config->replica_fetch_response_max_bytes;
+    return topics_fill(stream, config->replica_fetch_max_bytes, &request) ? broker_fetch_frame(stream, OT_API_FETCH, stream->version, &request) : NULL;
 }
 
 /* ---- answers */
@@ -282,6 +305,16 @@ static void follow_done(struct broker_follow *follow)      /* on an I/O thread *
     ot_exec_post(slot->all->setup.exec, &slot->done_task);
 }
 
+/* Of a leader of another cluster: what follows from an error. True: the slot is asked about in another way at once. */
+static bool foreign_refused(struct broker_fetch_slot *slot, enum ot_err error, const struct ot_fetch_response_partition_data *row)
+{
+    const struct broker_replication_setup *setup = &slot->all->setup;
+    /* Kafka does not say with it where its log begins */
+    slot->seeks = error == OT_ERR_OFFSET_OUT_OF_RANGE && row->log_start_offset < 0;
+    if (!slot->seeks) setup->foreign->refused(setup->arg, slot->partition, error, row->current_leader.leader_id, row->current_leader.leader_epoch);
+    return slot->seeks;
+}
+
 /* One partition of the answer. True: it is in work. */
 static bool row_take(struct broker_fetch_stream *stream, struct broker_fetch_slot *slot, const struct ot_fetch_response_partition_data *row)
 {
@@ -292,6 +325,7 @@ static bool row_take(struct broker_fetch_stream *stream, struct broker_fetch_slo
     if (error == OT_ERR_OFFSET_OUT_OF_RANGE && row->log_start_offset > slot->asked.offset) {
         follow->kind = BROKER_FOLLOW_RESTART;
     } else if (error != OT_OK) {
+        if (stream->source->foreign && foreign_refused(slot, error, row)) return false;
         slot_pause(slot);
         if (slot->failures > 3)
             ot_log(OT_LOG_WARN, "replica", "fetch_refused", "topic=%s partition=%d leader=%d offset=%lld error=%s", slot->partition->topic->name, slot->partition->index,
@@ -310,12 +344,18 @@ static bool row_take(struct broker_fetch_stream *stream, struct broker_fetch_slo
     return true;
 }
 
+/* By the id, where there is no name: Fetch from version 13 on. */
+static bool names(const struct ot_fetch_response_fetchable_topic_response *topic, const struct broker_fetch_slot *slot)
+{
+    return topic->topic.bytes == 0 ? ot_uuid_equal(topic_id_of(slot), &topic->topic_id) : slot->source->foreign && ot_str_equal(topic->topic, ot_str_of(slot->origin.topic));
+}
+
 /* Answers come in the order asked; one that does not is looked for. */
-static struct broker_fetch_slot *slot_for(struct broker_fetch_stream *stream, uint32_t *at, const struct ot_uuid *topic_id, int32_t index)
+static struct broker_fetch_slot *slot_for(struct broker_fetch_stream *stream, uint32_t *at, const struct ot_fetch_response_fetchable_topic_response *topic, int32_t index)
 {
     for (uint32_t tried = 0; tried < stream->slot_count; tried++) {
         struct broker_fetch_slot *slot = stream->slots[(*at + tried) % stream->slot_count];
-        if (slot->partition->index == index && ot_uuid_equal(&slot->partition->topic->id, topic_id)) {
+        if (slot->partition->index == index && names(topic, slot)) {
             *at += tried + 1;
             return slot;
         }
@@ -323,7 +363,7 @@ static struct broker_fetch_slot *slot_for(struct broker_fetch_stream *stream, ui
     return NULL;
 }
 
-static enum ot_err answer_take(struct broker_fetch_stream *stream, const struct ot_fetch_response *response)
+enum ot_err broker_fetch_answer_take(struct broker_fetch_stream *stream, const struct ot_fetch_response *response)
 {
     uint32_t at = 0, started = 0;
     struct broker_fetch_slot **work = ot_arena_array(&stream->arena, stream->slot_count + 1, sizeof(*work));
@@ -331,7 +371,7 @@ static enum ot_err answer_take(struct broker_fetch_stream *stream, const struct 
     for (int32_t t = 0; t < response->responses.count; t++) {
         const struct ot_fetch_response_fetchable_topic_response *topic = &response->responses.items[t];
         for (int32_t p = 0; p < topic->partitions.count; p++) {
-            struct broker_fetch_slot *slot = slot_for(stream, &at, &topic->topic_id, topic->partitions.items[p].partition_index);
+            struct broker_fetch_slot *slot = slot_for(stream, &at, topic, topic->partitions.items[p].partition_index);
             if (slot == NULL || slot->gone || slot->answered) continue;
             slot->answered = true;
             if (row_take(stream, slot, &topic->partitions.items[p])) work[started++] = slot;
@@ -348,10 +388,12 @@ static enum ot_err answer_read(struct broker_fetch_stream *stream)
     struct ot_fetch_response response;
     struct ot_wire_error error;
     int32_t correlation_id;
-    enum ot_err err = ot_wire_response_header_decode(ot_api_find(OT_API_FETCH), FETCH_VERSION, &in, &stream->arena, &correlation_id, &error);
-    if (err == OT_OK) err = ot_fetch_response_decode(&response, FETCH_VERSION, &in, &stream->arena, &error);
+    enum ot_err err = ot_wire_response_header_decode(ot_api_find(OT_API_FETCH), stream->version, &in, &stream->arena, &correlation_id, &error);
+    if (err == OT_OK) err = ot_fetch_response_decode(&response, stream->version, &in, &stream->arena, &error);
     if (err == OT_OK && response.error_code != 0) err = (enum ot_err)response.error_code;
-    return err == OT_OK ? answer_take(stream, &response) : err;
+    if (err == OT_OK && stream->source->foreign && response.throttle_time_ms > 0)
+        stream->due_us = ot_exec_now_us(stream->all->setup.exec) + OT_MIN((int64_t)response.throttle_time_ms * 1000, (int64_t)THROTTLE_US_MAX);
+    return err == OT_OK ? broker_fetch_answer_take(stream, &response) : err;
 }
 
 static void stream_pause(struct broker_fetch_stream *stream, enum ot_err err)
@@ -374,7 +416,8 @@ static void stream_answered(struct ot_link_call *call)     /* on the executor */
     stream->answer = err == OT_OK ? call->answer : NULL;
     stream->in_work = 1;                       /* ours, while the rows are taken */
     ot_arena_reset(&stream->arena);
-    if (err == OT_OK && !atomic_load(&all->stopping)) err = answer_read(stream);
+    if (err == OT_OK && !atomic_load(&all->stopping)) err = stream->asks == BROKER_ASKS_FETCH ? answer_read(stream) : broker_foreign_answer(stream);
+    if (err != OT_OK && stream->source->foreign) stream->version = BROKER_VERSION_UNKNOWN;      /* who answers next may be another release of it */
     if (err != OT_OK) stream_pause(stream, err);
     else stream->failures = 0;
     stream->in_work--;
@@ -386,7 +429,8 @@ static void stream_send(struct broker_fetch_stream *stream, int64_t now_us)
 {
     struct broker_replication *all = stream->all;
     ot_arena_reset(&stream->arena);
-    struct ot_buf *buf = request_make(stream);
+    stream->asks = stream->source->foreign ? broker_foreign_asks(stream) : BROKER_ASKS_FETCH;
+    struct ot_buf *buf = stream->asks == BROKER_ASKS_FETCH ? request_make(stream) : broker_foreign_request(stream);
     if (buf == NULL) {
         stream_pause(stream, OT_ERR_NO_MEMORY);
         for (uint32_t i = 0; i < stream->slot_count; i++) stream->slots[i]->stream = NULL;

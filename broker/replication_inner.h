@@ -7,8 +7,9 @@
 #include "broker/replication.h"
 #include "broker/room.h"
 
-enum { BROKER_STREAMS_MAX = 16, BROKER_ALTERS_MAX = 64 };
+enum { BROKER_STREAMS_MAX = 16, BROKER_ALTERS_MAX = 64, BROKER_FETCH_VERSION = 18, BROKER_VERSION_UNKNOWN = -1 };
 struct broker_fetch_source;
+struct ot_fetch_response;
 
 struct broker_fetch_slot {                     /* one partition that is fetched */
     struct broker_replication *all;
@@ -21,6 +22,8 @@ struct broker_fetch_slot {                     /* one partition that is fetched 
     struct ot_task done_task;
     int64_t due_us;                            /* not before */
     uint32_t failures;
+    struct broker_fetch_origin origin;         /* of a leader of another cluster: what it calls the partition */
+    bool seeks;                                /* of one too: it is asked next where its log begins */
     bool answered;                             /* this round's answer named it: one that names it again is not heard */
     bool gone;                                 /* let go of as soon as it is idle */
 };
@@ -29,6 +32,8 @@ struct broker_fetch_stream {                   /* one request at a time to one l
     struct broker_fetch_source *source;
     uint32_t number;
     struct ot_link_call call;
+    int16_t version, offsets_version;          /* of Fetch; of ListOffsets, at a leader of another cluster */
+    enum broker_fetch_asks { BROKER_ASKS_FETCH, BROKER_ASKS_VERSIONS, BROKER_ASKS_STARTS } asks;       /* what the call is; beside Fetch: broker/replication_foreign.c */
     bool calling;
     uint32_t in_work;                          /* partitions whose answer is in their lane */
     struct broker_fetch_slot **slots; uint32_t slot_count, slot_cap;       /* in this round, in the order asked */
@@ -40,6 +45,7 @@ struct broker_fetch_stream {                   /* one request at a time to one l
 struct broker_fetch_source {                   /* one leader */
     struct broker_fetch_source *next;
     int32_t node_id;
+    bool foreign;                              /* of another cluster */
     struct broker_fetch_slot *first, *last; uint32_t slot_count;
     struct broker_fetch_stream *streams; uint32_t stream_count;
 };
@@ -83,6 +89,12 @@ void broker_fetch_assign(struct broker_replication *all, struct broker_partition
 void broker_fetch_pump(struct broker_replication *all);        /* whatever is due goes out */
 void broker_fetch_stop(struct broker_replication *all);        /* lets go of every idle partition */
 void broker_fetch_sources_free(struct broker_replication *all);
+struct ot_buf *broker_fetch_frame(struct broker_fetch_stream *stream, int16_t key, int16_t version, const void *message);       /* NULL: no memory */
+OT_MUST_CHECK enum ot_err broker_fetch_answer_take(struct broker_fetch_stream *stream, const struct ot_fetch_response *response);
+/* replication_foreign.c, on the executor */
+enum broker_fetch_asks broker_foreign_asks(struct broker_fetch_stream *stream);      /* what is to be asked next; who is not asked about now leaves the round */
+struct ot_buf *broker_foreign_request(struct broker_fetch_stream *stream);           /* NULL: no memory */
+OT_MUST_CHECK enum ot_err broker_foreign_answer(struct broker_fetch_stream *stream); /* UNSUPPORTED_VERSION: it serves no version that we speak */
 /* replication_ask.c, on the executor */
 void broker_news_add(struct broker_replication *all, struct broker_partition *partition);
 void broker_news_pump(struct broker_replication *all);
