@@ -2,7 +2,7 @@
 #include "coordinator/state.h"
 #include <string.h>
 
-enum { ROW_BYTES_USUAL = 90 /* of a partition in a delta */, RACKS_MAX = 256, DIRS_MAX = 64, MISSING_MAX = 16 /* a row has its bound */, ENDPOINTS_MAX = 16 };
+enum { ROW_BYTES_USUAL = 32 /* of a partition in a delta, a little above what is measured */, RACKS_MAX = 256, DIRS_MAX = 64, MISSING_MAX = 16 /* a row has its bound */, ENDPOINTS_MAX = 16 };
 
 static uint32_t rack_number(struct ot_str *racks, uint32_t *count, struct ot_str rack)
 {
@@ -65,8 +65,8 @@ static enum ot_err recompute(struct coord_turn *turn, int32_t broker_id, const s
     int32_t index;
     enum ot_err err;
     coord_partitions_begin(&before, &cursor);
-    while ((err = coord_partitions_next(&cursor, &topic_id, &index, &row)) == OT_OK) {
-        if (coord_replica_bit(&row, broker_id) == 0 || !coord_partition_recompute(&row, &turn->coord->live, leaving, turn->version)) {
+    while ((err = coord_partitions_next_of(&cursor, broker_id, &topic_id, &index, &row)) == OT_OK) {
+        if (!coord_partition_recompute(&row, &turn->coord->live, leaving, turn->version)) {
             continue;
         }
         if ((err = coord_partition_put(&turn->edit, &topic_id, index, &row)) != OT_OK) {
@@ -221,9 +221,9 @@ static enum ot_err hand_over(struct coord_turn *turn, int32_t broker_id, bool *l
     enum ot_err err;
     *leads_out = false;
     coord_partitions_begin(&before, &cursor);
-    while ((err = coord_partitions_next(&cursor, &topic_id, &index, &row)) == OT_OK) {
+    while ((err = coord_partitions_next_of(&cursor, broker_id, &topic_id, &index, &row)) == OT_OK) {
         uint64_t bit = coord_replica_bit(&row, broker_id);
-        if (bit == 0 || (row.isr & bit) == 0 || (row.isr & ~bit) == 0) {
+        if ((row.isr & bit) == 0 || (row.isr & ~bit) == 0) {
             continue;                          /* the last one in sync stays: nobody can take over */
         }
         if (coord_partition_recompute(&row, &turn->coord->live, &leaving, turn->version) && (err = coord_partition_put(&turn->edit, &topic_id, index, &row)) != OT_OK) {
@@ -311,7 +311,7 @@ static int32_t fenced_at_once(const struct coord_turn *turn)
 }
 
 /* Rows of brokers whose sessions are over. live: as it was before. */
-static enum ot_err fence_rows(struct coord_turn *turn, int32_t *count_out)
+static enum ot_err fence_rows(struct coord_turn *turn, int32_t *count_out, int32_t *last_id_out)
 {
     struct ot_coord_broker_row row;
     enum ot_err err = OT_OK;
@@ -324,6 +324,7 @@ static enum ot_err fence_rows(struct coord_turn *turn, int32_t *count_out)
             err = coord_broker_put(&turn->edit, id, &row);
             coord_session_fenced(turn->coord, id, turn->version);
             ++*count_out;
+            *last_id_out = id;
         }
     }
     return err;
@@ -348,14 +349,14 @@ static enum ot_err fence_silent(struct coord_turn *turn)
     struct coord_cursor cursor;
     struct ot_uuid topic_id;
     struct coord_partition row;
-    int32_t index, count;
-    enum ot_err err = fence_rows(turn, &count);
+    int32_t index, count, last_id;
+    enum ot_err err = fence_rows(turn, &count, &last_id);
     if (err != OT_OK || count == 0 || (err = coord_live_load(turn->coord)) != OT_OK) {
         return err;
     }
     struct coord_value before = coord_value_share(turn->edit.value);   /* the walk must not meet its own changes */
     coord_partitions_begin(&before, &cursor);
-    while ((err = coord_partitions_next(&cursor, &topic_id, &index, &row)) == OT_OK) {
+    while ((err = count == 1 ? coord_partitions_next_of(&cursor, last_id, &topic_id, &index, &row) : coord_partitions_next(&cursor, &topic_id, &index, &row)) == OT_OK) {
         if (leave(turn, &row) && (err = coord_partition_put(&turn->edit, &topic_id, index, &row)) != OT_OK) {
             break;
         }
@@ -411,10 +412,8 @@ enum ot_err coord_ask_unregister(struct coord_turn *turn)
         return err != OT_OK ? err : coord_refuse(turn->request, OT_ERR_INVALID_REQUEST, "broker %d has a vote: take it away first", id);
     }
     coord_partitions_begin(turn->edit.value, &cursor);
-    while ((err = coord_partitions_next(&cursor, &topic_id, &index, &row)) == OT_OK) {
-        if (coord_replica_bit(&row, id) != 0) {
-            return coord_refuse(turn->request, OT_ERR_INVALID_REQUEST, "broker %d still holds replicas: reassign them first", id);
-        }
+    if ((err = coord_partitions_next_of(&cursor, id, &topic_id, &index, &row)) == OT_OK) {
+        return coord_refuse(turn->request, OT_ERR_INVALID_REQUEST, "broker %d still holds replicas: reassign them first", id);
     }
     if (err != OT_ERR_NOT_FOUND || (err = forget_marks(turn, id)) != OT_OK || (err = coord_broker_remove(&turn->edit, id)) != OT_OK) {
         return err;

@@ -472,18 +472,51 @@ void coord_partitions_begin(const struct coord_value *value, struct coord_cursor
     coord_cursor_seek(cursor, &value->tree, coord_key_blob(&key));
 }
 
-enum ot_err coord_partitions_next(struct coord_cursor *cursor, struct ot_uuid *topic_id_out, int32_t *index_out, struct coord_partition *out)
+static enum ot_err next_partition(struct ot_blob key, struct ot_blob bytes, struct ot_uuid *topic_id_out, int32_t *index_out, struct coord_partition *out)
 {
-    struct ot_blob key, bytes;
-    if (!coord_cursor_next(cursor, &key, &bytes) || key.data[0] != COORD_TABLE_PARTITION) {
-        return OT_ERR_NOT_FOUND;
-    }
     if (key.bytes != 21) {
         return OT_ERR_CORRUPT;
     }
     memcpy(topic_id_out->bytes, key.data + 1, 16);
     *index_out = load_key_i32(key.data + 17);
     return coord_partition_of(bytes, out);
+}
+
+enum ot_err coord_partitions_next(struct coord_cursor *cursor, struct ot_uuid *topic_id_out, int32_t *index_out, struct coord_partition *out)
+{
+    struct ot_blob key, bytes;
+    const bool any = coord_cursor_next(cursor, &key, &bytes) && key.data[0] == COORD_TABLE_PARTITION;
+    return any ? next_partition(key, bytes, topic_id_out, index_out, out) : OT_ERR_NOT_FOUND;
+}
+
+/* Reads only as far as the replicas, which come first; true also when that fails, and the decoder says so. */
+static bool holds(struct ot_blob bytes, int32_t broker_id)
+{
+    struct ot_reader in = ot_reader_over(bytes.data, bytes.bytes);
+    if (ot_read_i16(&in) != ot_coord_partition_row_message.version_max) {
+        return true;
+    }
+    const uint32_t count = ot_read_uvarint(&in);
+    for (uint32_t i = 1; i < count && in.err == OT_OK; i++) {
+        if (ot_read_i32(&in) == broker_id) {
+            return true;
+        }
+    }
+    return in.err != OT_OK;
+}
+
+enum ot_err coord_partitions_next_of(struct coord_cursor *cursor, int32_t broker_id, struct ot_uuid *topic_id_out, int32_t *index_out, struct coord_partition *out)
+{
+    struct ot_blob key, bytes;
+    while (coord_cursor_next(cursor, &key, &bytes) && key.data[0] == COORD_TABLE_PARTITION) {
+        if (holds(bytes, broker_id)) {
+            const enum ot_err err = next_partition(key, bytes, topic_id_out, index_out, out);
+            if (err != OT_OK || coord_replica_bit(out, broker_id) != 0) {
+                return err;
+            }
+        }
+    }
+    return OT_ERR_NOT_FOUND;
 }
 
 /* ---- topics that were deleted */
