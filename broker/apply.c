@@ -238,7 +238,7 @@ void broker_apply_all(struct broker *broker, const struct coord_value *value, bo
 /* Configs of the delta; true when a default changed under all topics. */
 static bool delta_configs(struct applying *a, struct ot_blob delta)
 {
-    struct ot_reader in = ot_reader_over(delta.data, delta.bytes);
+    struct coord_delta_reader in = coord_delta_reader_over(delta);
     struct coord_delta_row row;
     struct coord_key_parts key;
     struct ot_str text;
@@ -254,7 +254,7 @@ static bool delta_configs(struct applying *a, struct ot_blob delta)
 
 static void delta_topics(struct applying *a, struct ot_blob delta, bool configs_too)
 {
-    struct ot_reader in = ot_reader_over(delta.data, delta.bytes);
+    struct coord_delta_reader in = coord_delta_reader_over(delta);
     struct coord_delta_row row;
     struct coord_key_parts key;
     struct coord_partition partition;

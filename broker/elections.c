@@ -129,7 +129,7 @@ static void walk(struct broker *broker, const struct coord_value *value)
 
 void broker_elections_applied(struct broker *broker, const struct coord_value *value, struct ot_blob delta, bool whole)
 {
-    struct ot_reader in = ot_reader_over(delta.data, delta.bytes);
+    struct coord_delta_reader in = coord_delta_reader_over(delta);
     struct coord_delta_row row;
     struct coord_key_parts key;
     struct coord_partition partition;

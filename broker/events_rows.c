@@ -401,7 +401,10 @@ static enum ot_err one(struct walk *walk, const struct coord_delta_row *row)
     struct coord_delta_row *kept = ot_arena_alloc(&walk->arena, sizeof *kept);
     if (kept == NULL) return OT_ERR_NO_MEMORY;
     change.had = stands(walk, row->key, &change.old);
-    *kept = *row;
+    uint8_t *bytes = ot_arena_alloc(&walk->arena, row->bytes.bytes);           /* the reader's are gone with the next row */
+    if (bytes == NULL && row->bytes.bytes > 0) return OT_ERR_NO_MEMORY;
+    if (row->bytes.bytes > 0) memcpy(bytes, row->bytes.data, row->bytes.bytes);
+    *kept = (struct coord_delta_row){ .removed = row->removed, .bytes = { bytes, row->bytes.bytes, false } };
     const enum ot_err err = coord_key_parse(row->key, &key) ? row_tells(walk, &key, &change) : OT_OK;
     return err == OT_OK ? ot_map_put(&walk->seen, row->key.data, row->key.bytes, kept) : err;
 }
@@ -410,7 +413,7 @@ enum ot_err broker_events_of_delta(const struct coord_value *before, const struc
     void *arg)
 {
     struct walk walk = { .before = before, .after = after, .emit = emit_, .arg = arg, .left = -1 };
-    struct ot_reader in = ot_reader_over(delta.data, delta.bytes);
+    struct coord_delta_reader in = coord_delta_reader_over(delta);
     struct coord_delta_row row;
     enum ot_err err = OT_OK;
     ot_map_init(&walk.seen);
@@ -418,7 +421,7 @@ enum ot_err broker_events_of_delta(const struct coord_value *before, const struc
     while (err == OT_OK && coord_delta_next(&in, &row)) err = one(&walk, &row);
     ot_map_free(&walk.seen);
     ot_arena_free(&walk.arena);
-    return err == OT_OK ? in.err : err;
+    return err == OT_OK ? in.in.err : err;
 }
 
 uint64_t broker_events_hash(const struct coord_value *value)

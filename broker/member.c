@@ -326,7 +326,7 @@ static void serve_run(struct ot_task *task)
 
 void broker_member_applied(struct broker *broker, struct ot_blob delta)
 {
-    struct ot_reader in = ot_reader_over(delta.data, delta.bytes);
+    struct coord_delta_reader in = coord_delta_reader_over(delta);
     struct coord_delta_row row;
     while (broker->member.begun && coord_delta_next(&in, &row)) {
         if (row.key.bytes > 0 && row.key.data[0] == COORD_TABLE_BROKER) {

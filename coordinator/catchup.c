@@ -280,7 +280,7 @@ static void take_rows(struct coord *coord, const struct coord_message *in)
         coord_whole_drop(coord);
         return;
     }
-    struct ot_reader reader = ot_reader_over(in->data.data, in->data.bytes);
+    struct coord_delta_reader reader = coord_delta_reader_over(in->data);
     struct coord_delta_row row;
     while (coord_delta_next(&reader, &row)) {
         if (row.key.bytes <= sizeof coord->whole_key) {

@@ -120,12 +120,9 @@ void coord_start_publication(struct coord *coord, bool first)
             coord->delta_at ^= 1;
             delta = &coord->deltas[coord->delta_at];
         }
-        if (coord->accepted.delta.bytes > 0) {
-            memcpy(delta->data, coord->accepted.delta.data, coord->accepted.delta.bytes);
+        if ((err = coord_delta_take(delta, coord->accepted.delta, (struct ot_blob){ 0 })) == OT_OK) {
+            err = coord_delta_apply(&coord->next, coord->accepted.delta);
         }
-        delta->bytes = coord->accepted.delta.bytes;
-        delta->row_count = 1;
-        err = coord_delta_apply(&coord->next, coord->accepted.delta);
     } else if (first && coord->committed.row_count == 0) {
         err = found(coord);
     }
@@ -283,19 +280,11 @@ static bool make_next(struct coord *coord, struct ot_blob first, struct ot_blob 
     uint32_t at = coord->accepted.has && coord->accepted.delta.data == coord->deltas[coord->delta_at ^ 1].data ? coord->delta_at : coord->delta_at ^ 1;
     struct coord_delta *delta = &coord->deltas[at];
     struct coord_value next = coord_value_share(&coord->committed);
-    if ((uint64_t)first.bytes + more.bytes > delta->cap_bytes || coord_delta_apply(&next, first) != OT_OK || coord_delta_apply(&next, more) != OT_OK
-        || (next.state_hash != result->state_hash && !COORD_BUG(DELTA_UNCHECKED))) {
+    if (coord_delta_apply(&next, first) != OT_OK || coord_delta_apply(&next, more) != OT_OK || (next.state_hash != result->state_hash && !COORD_BUG(DELTA_UNCHECKED))
+        || coord_delta_take(delta, first, more) != OT_OK) {
         coord_value_drop(&next);
         return false;
     }
-    if (first.bytes > 0) {
-        memcpy(delta->data, first.data, first.bytes);
-    }
-    if (more.bytes > 0) {
-        memcpy(delta->data + first.bytes, more.data, more.bytes);
-    }
-    delta->bytes = first.bytes + more.bytes;
-    delta->row_count = 1;
     coord->delta_at = at;
     coord->next = next;
     coord->next.stamp = result->stamp;

@@ -1,7 +1,7 @@
 #include "coordinator/value.h"
 #include <string.h>
 
-enum { OP_SET = 1, OP_REMOVE = 2, ROW_OVERHEAD_MAX = 1 + 5 + 5 };
+enum { OP_SET = 1, OP_REMOVE = 2, OP_LIKE = 3, ROW_OVERHEAD_MAX = 1 + 5 + 5 };
 
 void coord_value_init(struct coord_value *value, struct coord_pages *pages) { *value = (struct coord_value){ .tree = { pages, NULL } }; }
 
@@ -101,12 +101,108 @@ static void write_row(struct ot_writer *out, uint8_t op, struct ot_blob key, str
     }
 }
 
+/* ---- rows told by the one before */
+
+static void last_set(struct coord_delta_last *last, struct ot_blob key, struct ot_blob bytes)
+{
+    if (key.bytes > sizeof last->key || bytes.bytes > sizeof last->data) {
+        last->key_bytes = 0;
+        return;
+    }
+    last->key_bytes = key.bytes;
+    last->bytes = bytes.bytes;
+    memcpy(last->key, key.data, key.bytes);
+    if (bytes.bytes > 0) {
+        memcpy(last->data, bytes.data, bytes.bytes);
+    }
+}
+
+static uint8_t last_byte(const struct coord_delta_last *last, uint32_t at) { return at < last->bytes ? last->data[at] : 0; }
+
+static void write_like(struct ot_writer *out, const struct coord_delta_last *last, struct ot_blob key, struct ot_blob bytes)
+{
+    uint32_t same = 0;
+    while (same < key.bytes && same < last->key_bytes && key.data[same] == last->key[same]) {
+        same++;
+    }
+    ot_write_u8(out, OP_LIKE);
+    ot_write_uvarint(out, same);
+    ot_write_uvarint(out, key.bytes - same);
+    ot_write_bytes(out, key.data + same, key.bytes - same);
+    ot_write_uvarint(out, bytes.bytes);
+    for (uint32_t at = 0; at < bytes.bytes; at += 8) {
+        uint8_t mask = 0, others[8];
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < 8 && at + i < bytes.bytes; i++) {
+            if (bytes.data[at + i] != last_byte(last, at + i)) {
+                mask |= (uint8_t)(1u << i);
+                others[count++] = bytes.data[at + i];
+            }
+        }
+        ot_write_u8(out, mask);
+        ot_write_bytes(out, others, count);
+    }
+}
+
+static void read_like_value(struct ot_reader *in, struct coord_delta_last *last, uint32_t bytes)
+{
+    if (bytes > last->bytes) {
+        memset(last->data + last->bytes, 0, bytes - last->bytes);
+    }
+    last->bytes = bytes;
+    for (uint32_t at = 0; at < bytes && in->err == OT_OK; at += 8) {
+        const uint8_t mask = ot_read_u8(in);
+        if (bytes - at < 8 && mask >> (bytes - at) != 0) {
+            ot_reader_fail(in, OT_ERR_MALFORMED);
+        }
+        for (uint32_t i = 0; i < 8 && in->err == OT_OK; i++) {
+            if ((mask >> i & 1) != 0) {
+                last->data[at + i] = ot_read_u8(in);
+            }
+        }
+    }
+}
+
+/* Turns last into the next row. */
+static void read_like(struct ot_reader *in, struct coord_delta_last *last)
+{
+    const uint32_t same = ot_read_uvarint(in), others = ot_read_uvarint(in);
+    if (last->key_bytes == 0 || same > last->key_bytes || others > sizeof last->key - same || same + others == 0) {
+        ot_reader_fail(in, OT_ERR_MALFORMED);
+        return;
+    }
+    const uint8_t *rest = ot_read_bytes(in, others);
+    const uint32_t bytes = ot_read_uvarint(in);
+    if (in->err != OT_OK || bytes > sizeof last->data) {
+        ot_reader_fail(in, OT_ERR_MALFORMED);
+        return;
+    }
+    if (others > 0) {
+        memcpy(last->key + same, rest, others);
+    }
+    last->key_bytes = same + others;
+    read_like_value(in, last, bytes);
+}
+
+/* ---- deltas */
+
 static enum ot_err note(struct coord_delta *delta, uint8_t op, struct ot_blob key, struct ot_blob bytes)
 {
     struct ot_writer out = ot_writer_over(delta->data + delta->bytes, delta->cap_bytes - delta->bytes);
-    write_row(&out, op, key, bytes);
+    struct coord_delta_last *last = &delta->last;
+    if (delta->bytes == 0) {
+        last->key_bytes = 0;
+    }
+    if (op == OP_SET && last->key_bytes > 0 && key.bytes <= sizeof last->key && bytes.bytes <= sizeof last->data) {
+        write_like(&out, last, key, bytes);
+    } else {
+        write_row(&out, op, key, bytes);
+    }
     if (out.err != OT_OK) {
         return OT_ERR_TOO_LARGE;
+    }
+    if (op == OP_SET) {
+        last_set(last, key, bytes);
     }
     delta->bytes += (uint32_t)(out.at - out.start);
     delta->row_count++;
@@ -133,48 +229,75 @@ enum ot_err coord_delta_remove(struct coord_delta *delta, struct coord_value *va
     return err;
 }
 
+enum ot_err coord_delta_take(struct coord_delta *delta, struct ot_blob first, struct ot_blob more)
+{
+    if ((uint64_t)first.bytes + more.bytes > delta->cap_bytes) {
+        return OT_ERR_TOO_LARGE;
+    }
+    if (first.bytes > 0) {
+        memcpy(delta->data, first.data, first.bytes);
+    }
+    if (more.bytes > 0) {
+        memcpy(delta->data + first.bytes, more.data, more.bytes);
+    }
+    delta->bytes = first.bytes + more.bytes;
+    delta->row_count = 1;                      /* not none */
+    delta->last.key_bytes = 0;
+    return OT_OK;
+}
+
 struct row { uint8_t op; struct ot_blob key, bytes; };
 
-static bool read_row(struct ot_reader *in, struct row *out)
+/* One that is told whole. */
+static bool read_row(struct ot_reader *in, uint8_t op, struct row *out)
 {
-    out->op = ot_read_u8(in);
+    out->op = op;
     out->key.bytes = ot_read_uvarint(in);
     out->key.data = ot_read_bytes(in, out->key.bytes);
     out->bytes = (struct ot_blob){ 0 };
-    if (out->op == OP_SET) {
+    if (op == OP_SET) {
         out->bytes.bytes = ot_read_uvarint(in);
         out->bytes.data = ot_read_bytes(in, out->bytes.bytes);
     }
-    if (in->err == OT_OK && (out->op != OP_SET) & (out->op != OP_REMOVE)) {
+    if (in->err == OT_OK && (op != OP_SET) & (op != OP_REMOVE)) {
         ot_reader_fail(in, OT_ERR_MALFORMED);
     }
     return in->err == OT_OK;
 }
 
-bool coord_delta_next(struct ot_reader *reader, struct coord_delta_row *out)
+struct coord_delta_reader coord_delta_reader_over(struct ot_blob delta)
 {
-    struct row row;
-    if (ot_reader_left(reader) == 0 || !read_row(reader, &row)) {
+    return (struct coord_delta_reader){ .in = ot_reader_over(delta.data, delta.bytes) };
+}
+
+bool coord_delta_next(struct coord_delta_reader *reader, struct coord_delta_row *out)
+{
+    struct row row = { 0 };
+    if (ot_reader_left(&reader->in) == 0) {
         return false;
     }
+    const uint8_t op = ot_read_u8(&reader->in);
+    if (op == OP_LIKE) {
+        read_like(&reader->in, &reader->last);
+        row = (struct row){ OP_SET, { reader->last.key, reader->last.key_bytes, false }, { reader->last.data, reader->last.bytes, false } };
+    } else if (read_row(&reader->in, op, &row) && op == OP_SET) {
+        last_set(&reader->last, row.key, row.bytes);
+    }
     *out = (struct coord_delta_row){ row.op == OP_REMOVE, row.key, row.bytes };
-    return true;
+    return reader->in.err == OT_OK;
 }
 
 enum ot_err coord_delta_apply(struct coord_value *value, struct ot_blob delta)
 {
     struct coord_value next = coord_value_share(value);
-    struct ot_reader in = ot_reader_over(delta.data, delta.bytes);
+    struct coord_delta_reader reader = coord_delta_reader_over(delta);
+    struct coord_delta_row row;
     enum ot_err err = OT_OK;
-    while (err == OT_OK && ot_reader_left(&in) > 0) {
-        struct row row;
-        if (!read_row(&in, &row)) {
-            err = OT_ERR_MALFORMED;
-        } else if (row.op == OP_SET) {
-            err = coord_value_set(&next, row.key, row.bytes);
-        } else {
-            err = coord_value_remove(&next, row.key);
-        }
+    while (err == OT_OK && coord_delta_next(&reader, &row)) {
+        err = row.removed ? coord_value_remove(&next, row.key) : coord_value_set(&next, row.key, row.bytes);
+    }
+    if (err == OT_OK && reader.in.err != OT_OK) {
+        err = OT_ERR_MALFORMED;
     }
     struct coord_value *loser = err == OT_OK ? value : &next;
     struct coord_value kept = err == OT_OK ? next : *value;
@@ -218,7 +341,7 @@ enum ot_err coord_snapshot_load(struct coord_value *value, const uint8_t *data, 
     *taken_out = 0;
     for (;;) {
         struct row row;
-        if (!read_row(&in, &row)) {            /* cut off in the middle is fine as long as it can become a row */
+        if (!read_row(&in, ot_read_u8(&in), &row)) {           /* cut off in the middle is fine as long as it can become a row */
             size_t left = bytes - *taken_out;
             return in.err == OT_ERR_SHORT && left < COORD_ROW_BYTES_MAX + ROW_OVERHEAD_MAX ? OT_OK : OT_ERR_MALFORMED;
         }

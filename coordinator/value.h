@@ -31,20 +31,29 @@ OT_MUST_CHECK enum ot_err coord_value_remove(struct coord_value *value, struct o
 uint64_t coord_row_hash(struct ot_blob key, struct ot_blob bytes);     /* stable: on disk and between nodes */
 
 /* ---- deltas ----
- * row   u8 op (1 set, 2 remove) | uvarint key bytes | key | set only: uvarint value bytes, value
- * A delta is rows one after the other; later ones see the effect of earlier ones. */
-struct coord_delta { uint8_t *data; uint32_t bytes, cap_bytes, row_count; };
-/* Change value and note the change. TOO_LARGE also when the delta is full (see coord_delta_is_full); nothing was changed then. */
+ * row   u8 op | set (1): uvarint key bytes, key, uvarint value bytes, value | remove (2): uvarint key bytes, key
+ *             | like (3), a set told by what differs from the row that was set before it in the same delta: uvarint bytes that both keys begin with, uvarint bytes behind
+ *               them, these; uvarint value bytes, and for each eight of them a byte whose bits name those that differ (lowest bit first), and these
+ * A delta is rows one after the other; later ones see the effect of earlier ones, and a delta behind another one is a delta too: the first set of each is told whole.
+ * Neighbours among the partitions of a topic differ in a few bytes, and when a broker goes there are thousands of them (docs/simulation.md has the figures). */
+enum { COORD_LIKE_KEY_BYTES_MAX = 64, COORD_LIKE_BYTES_MAX = 192 };            /* longer rows are told whole, and nothing is told by them */
+struct coord_delta_last { uint32_t key_bytes, bytes; uint8_t key[COORD_LIKE_KEY_BYTES_MAX], data[COORD_LIKE_BYTES_MAX]; };        /* no key: nothing to differ from */
+struct coord_delta { uint8_t *data; uint32_t bytes, cap_bytes, row_count; struct coord_delta_last last; };
+/* Change value and note the change. TOO_LARGE also when the delta is full; nothing was changed then. */
 OT_MUST_CHECK enum ot_err coord_delta_set(struct coord_delta *delta, struct coord_value *value, struct ot_blob key, struct ot_blob bytes);
 OT_MUST_CHECK enum ot_err coord_delta_remove(struct coord_delta *delta, struct coord_value *value, struct ot_blob key);
+/* Becomes the delta of first and then more, which do not lie in it. TOO_LARGE: as before. */
+OT_MUST_CHECK enum ot_err coord_delta_take(struct coord_delta *delta, struct ot_blob first, struct ot_blob more);
 /* Apply the rows of a delta. MALFORMED, NO_MEMORY, NOT_FOUND (a remove of nothing), TOO_LARGE: value is as before. */
 OT_MUST_CHECK enum ot_err coord_delta_apply(struct coord_value *value, struct ot_blob delta);
+struct coord_delta_reader { struct ot_reader in; struct coord_delta_last last; };
 struct coord_delta_row { bool removed; struct ot_blob key, bytes; };
-/* Next row of a delta; false at its end, or (reader->err) at what is no row. */
-bool coord_delta_next(struct ot_reader *reader, struct coord_delta_row *out);
+struct coord_delta_reader coord_delta_reader_over(struct ot_blob delta);
+/* Next row of a delta, good until the one after it; false at the end, or (reader->in.err) at what is no row. */
+bool coord_delta_next(struct coord_delta_reader *reader, struct coord_delta_row *out);
 
 /* ---- snapshots: the rows in key order, made and read piece by piece ----
- * Rows are those of a delta, sets only. What stands around them (magic, stamp, hash, checksum) is the driver's file format. */
+ * Rows are those of a delta, whole sets only. What stands around them (magic, stamp, hash, checksum) is the driver's file format. */
 struct coord_snapshot_reader { struct coord_cursor cursor; struct ot_blob key, bytes; bool pending; };
 void coord_snapshot_begin(struct coord_snapshot_reader *reader, const struct coord_value *value);  /* value: a share that outlives the reader */
 size_t coord_snapshot_read(struct coord_snapshot_reader *reader, uint8_t *out, size_t cap_bytes);  /* whole rows only, cap at least 2 KiB; 0 at the end */

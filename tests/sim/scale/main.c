@@ -56,7 +56,7 @@ static double resident_mib(void)
 
 static uint32_t rows_of(struct ot_blob delta)
 {
-    struct ot_reader in = ot_reader_over(delta.data, delta.bytes);
+    struct coord_delta_reader in = coord_delta_reader_over(delta);
     struct coord_delta_row row;
     uint32_t count = 0;
     while (coord_delta_next(&in, &row)) {
@@ -397,6 +397,7 @@ static void measure(struct scale *s)
     report(s, "one broker fenced");
     uint64_t hosted = (uint64_t)s->partitions * REPLICAS / (uint64_t)s->brokers;
     gate(s, publications == 1 && s->rows <= 2 * hosted + 10 && s->rows >= hosted / 2, "a fenced broker is one publication of the rows that it hosts");
+    gate(s, s->delta_bytes <= s->rows * 32 + 4096, "a row of them costs 32 bytes at most: what differs from the row before it");
     gate(s, behind(s) == 0, "all brokers have the fencing at once");
     begin(s);
     publications = silence(s, 1, -1);

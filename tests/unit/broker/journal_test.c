@@ -68,7 +68,7 @@ static enum ot_err write_term(struct bench *bench, int32_t term)
 static enum ot_err accept(struct bench *bench, bool commit)
 {
     static uint8_t room[65536];
-    struct coord_delta delta = { room, 0, sizeof room, 0 };
+    struct coord_delta delta = { .data = room, .cap_bytes = sizeof room };
     struct coord_value next = coord_value_share(&bench->value);
     struct coord_edit edit = { &next, &delta };
     struct ot_coord_cluster_row cluster;

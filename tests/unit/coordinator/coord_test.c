@@ -249,14 +249,14 @@ static void requests_that_come_meanwhile_share_one_publication(void **state)
 static void a_full_delta_leaves_the_rest_for_the_next(void **state)
 {
     struct desk *desk = *state;
-    desk->delta_bytes_max = 20000;
+    desk->delta_bytes_max = 8000;
     open_desk(state);
     desk->auto_store = false;
     struct coord_request asks[20];
     char names[20][16];
     for (int i = 0; i < 20; i++) {
         snprintf(names[i], sizeof names[i], "t%d", i);
-        asks[i] = desk_create(names[i], 50);
+        asks[i] = desk_create(names[i], 80);
         desk_ask(desk, &asks[i]);
     }
     uint32_t publications = 0;

@@ -86,7 +86,7 @@ static void random_changes_agree_with_a_plain_model_and_views_stay(void **state)
         struct coord_pages *pages = coord_pages_new(64 << 20);
         struct coord_value value, views[VIEWS], follower;
         struct model *model = calloc(1, sizeof *model), *seen = calloc(VIEWS, sizeof *seen);
-        struct coord_delta delta = { malloc(1 << 20), 0, 1 << 20, 0 };
+        struct coord_delta delta = { .data = malloc(1 << 20), .cap_bytes = 1 << 20 };
         coord_value_init(&value, pages);
         coord_value_init(&follower, pages);
         for (int i = 0; i < VIEWS; i++) {
@@ -169,6 +169,64 @@ static void a_full_pool_changes_nothing(void **state)
     coord_pages_free(pages);
 }
 
+/* Neighbours that differ a little cost a little, a delta behind another one is one, and what was told comes out. */
+static void like_rows_are_told_by_what_differs(void **state)
+{
+    (void)state;
+    static uint8_t room[1 << 16], twice[1 << 17];
+    struct coord_pages *pages = coord_pages_new(16 << 20);
+    struct coord_value value, twin;
+    struct coord_delta deltas[2] = { { .data = room, .cap_bytes = sizeof room / 2 }, { .data = room + sizeof room / 2, .cap_bytes = sizeof room / 2 } }, both = { .data = twice, .cap_bytes = sizeof twice };
+    coord_value_init(&value, pages);
+    coord_value_init(&twin, pages);
+    uint8_t key[21] = { 9, 1, 2, 3 }, bytes[COORD_LIKE_BYTES_MAX + 1] = { 0 };
+    for (uint32_t i = 0; i < 500; i++) {
+        struct coord_delta *delta = &deltas[i / 250];
+        const uint32_t count = i % 50 == 7 ? sizeof bytes : i % 10 == 3 ? 0 : 40 + i % 7;      /* longer than may be told so, empty, shorter and longer than the one before */
+        ot_store_u32(key + 17, i);
+        ot_store_u32(bytes + 4 + i % 30, i);
+        assert_int_equal(coord_delta_set(delta, &value, coord_blob(key, sizeof key), coord_blob(bytes, count)), OT_OK);
+        if (i % 20 == 11) assert_int_equal(coord_delta_remove(delta, &value, coord_blob(key, sizeof key)), OT_OK);
+    }
+    assert_true(deltas[0].bytes < 250 * 20 + 5 * sizeof bytes);         /* whole they would be about 65 bytes each */
+    assert_int_equal(coord_delta_take(&both, coord_blob(deltas[0].data, deltas[0].bytes), coord_blob(deltas[1].data, deltas[1].bytes)), OT_OK);
+    assert_int_equal(coord_delta_apply(&twin, coord_blob(both.data, both.bytes)), OT_OK);
+    assert_true(twin.state_hash == value.state_hash && twin.row_count == value.row_count);
+    assert_int_equal(coord_delta_set(&both, &value, coord_blob(key, sizeof key), coord_blob("x", 1)), OT_OK);      /* whole again: what stands before was not noted here */
+    assert_int_equal(coord_delta_apply(&twin, coord_blob(both.data, both.bytes)), OT_OK);
+    assert_true(twin.state_hash == value.state_hash);
+    coord_value_drop(&twin);
+    coord_value_drop(&value);
+    coord_pages_free(pages);
+}
+
+/* What stands behind nothing, goes beyond what is there, or marks bytes behind the end. */
+static void a_row_like_none_is_refused(void **state)
+{
+    (void)state;
+    static const struct { uint32_t bytes; uint8_t data[16]; } bad[] = {
+        { 5, { 3, 0, 1, 'x', 0 } },                                    /* like what? */
+        { 9, { 1, 1, 'a', 1, 'b', 3, 2, 0, 0 } },                      /* two bytes of a key of one */
+        { 9, { 1, 1, 'a', 1, 'b', 3, 0, 0, 0 } },                      /* no key */
+        { 10, { 1, 1, 'a', 1, 'b', 3, 0, 1, 'c', 1 } },                /* a value without its mask */
+        { 12, { 1, 1, 'a', 1, 'b', 3, 0, 1, 'c', 1, 2, 'd' } },        /* the second byte of a value of one */
+        { 12, { 1, 1, 'a', 1, 'b', 3, 0, 1, 'c', 0xc1, 0x01, 0 } },    /* a value of 193 */
+        { 11, { 1, 1, 'a', 1, 'b', 3, 0, 65, 'c', 1, 0 } },            /* a key of 65 */
+    };
+    struct coord_pages *pages = coord_pages_new(1 << 20);
+    struct coord_value value;
+    coord_value_init(&value, pages);
+    for (size_t i = 0; i < OT_ARRAY_COUNT(bad); i++) {
+        assert_int_equal(coord_delta_apply(&value, coord_blob(bad[i].data, bad[i].bytes)), OT_ERR_MALFORMED);
+        assert_int_equal(value.row_count, 0);
+    }
+    static const uint8_t good[] = { 1, 1, 'a', 1, 'b', 3, 0, 1, 'c', 1, 1, 'd' };
+    assert_int_equal(coord_delta_apply(&value, coord_blob(good, sizeof good)), OT_OK);
+    assert_int_equal(value.row_count, 2);
+    coord_value_drop(&value);
+    coord_pages_free(pages);
+}
+
 static void a_bad_delta_changes_nothing(void **state)
 {
     (void)state;
@@ -178,7 +236,7 @@ static void a_bad_delta_changes_nothing(void **state)
     fill(&value, 50, 30);
     twin = coord_value_share(&value);
     uint8_t room[8192], name[COORD_KEY_BYTES_MAX];
-    struct coord_delta delta = { room, 0, sizeof room, 0 };
+    struct coord_delta delta = { .data = room, .cap_bytes = sizeof room };
     for (uint32_t i = 40; i < 60; i++) {
         assert_int_equal(coord_delta_set(&delta, &value, coord_blob(name, make_key(i, name)), make_value(9, 9)), OT_OK);
     }
@@ -279,6 +337,7 @@ int main(void)
         cmocka_unit_test(random_changes_agree_with_a_plain_model_and_views_stay),
         cmocka_unit_test(rows_added_in_order_fill_their_pages),
         cmocka_unit_test(a_full_pool_changes_nothing),
+        cmocka_unit_test(like_rows_are_told_by_what_differs), cmocka_unit_test(a_row_like_none_is_refused),
         cmocka_unit_test(a_bad_delta_changes_nothing),
         cmocka_unit_test(oversized_rows_are_refused),
         cmocka_unit_test(a_snapshot_comes_back_equal_in_pieces_of_any_size),
