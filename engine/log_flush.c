@@ -32,7 +32,7 @@ static enum ot_err sync_names_locked(struct eng_log *log)
     return OT_OK;
 }
 
-static enum ot_err sync_names(struct eng_log *log)
+enum ot_err eng_log_sync_names(struct eng_log *log)
 {
     pthread_mutex_lock(&log->names_lock);
     enum ot_err err = sync_names_locked(log);
@@ -45,7 +45,7 @@ enum ot_err eng_log_keep_name(struct eng_log *log)
     pthread_mutex_lock(&log->lock);
     bool unsynced = log->metadata_unsynced || (log->dir_unsynced && log->segment_count > 0);
     pthread_mutex_unlock(&log->lock);
-    return unsynced ? sync_names(log) : OT_OK;
+    return unsynced ? eng_log_sync_names(log) : OT_OK;
 }
 
 /* The oldest segment with something to sync, taken with a reference and its marks cleared: whoever writes on sets them again. */
@@ -84,7 +84,7 @@ static enum ot_err sync_segment(struct eng_log *log, const struct dirty *dirty)
         if (err == OT_ERR_NOT_FOUND) err = OT_OK;      /* an index that was given up */
     }
     if (err == OT_OK && (dirty->name || dirty->txn)) {
-        err = sync_names(log);
+        err = eng_log_sync_names(log);
         if (err == OT_ERR_NO_SPACE) {          /* partition.metadata finds no room: what was synced stays so, the names are for the next round */
             pthread_mutex_lock(&log->lock);
             dirty->seg->name_unsynced = true;

@@ -96,6 +96,7 @@ OT_MUST_CHECK enum ot_err eng_log_rewalk_active(struct eng_log *log);
 OT_MUST_CHECK enum ot_err eng_log_load_segments(struct eng_log *log);
 /* Drop all segments and begin anew, empty, at offset, with a file that says so. Writer. */
 OT_MUST_CHECK enum ot_err eng_log_begin_at(struct eng_log *log, int64_t offset, int64_t wall_ms);
+OT_MUST_CHECK enum ot_err eng_log_sync_names(struct eng_log *log);     /* of the folder, in its parent, and whose it is */
 /* Producer snapshots that neither a segment nor the newest state needs. Writer, or close. */
 OT_MUST_CHECK enum ot_err eng_log_tidy_snapshots(struct eng_log *log);
 /* Flush with the indexes of the active segment too: for a close. */

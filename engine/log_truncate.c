@@ -252,7 +252,7 @@ static enum ot_err drop_all(struct eng_log *log, int64_t offset)
     atomic_store(&log->size_bytes, 0);
     atomic_store_explicit(&log->log_end_offset, offset, memory_order_release);
     atomic_store(&log->log_start_offset, offset);
-    atomic_store(&log->flushed_end, offset);
+    atomic_store(&log->flushed_end, OT_MIN(atomic_load(&log->flushed_end), offset));       /* all of it once the offset is on the disk */
     atomic_store(&log->first_dirty, offset);
     log->truncations++;
     pthread_mutex_unlock(&log->lock);
@@ -277,9 +277,10 @@ enum ot_err eng_log_begin_at(struct eng_log *log, int64_t offset, int64_t wall_m
     log->latest_epoch = -1;
     log->snapshot_at = -1;
     atomic_store(&log->txn_index_seen, false);
-    /* the name of an empty segment is what remembers the offset: without it a restart would begin at 0 */
+    /* the name of an empty segment is what remembers the offset: without it, or without the folder around it, which nobody has synced if nothing was ever written, a restart would begin at 0 */
     if (err == OT_OK && offset > 0) err = eng_log_start_segment(log, offset, wall_ms);
-    if (err == OT_OK) err = log->io->ops->sync_dir(log->io, log->dir_path);
+    if (err == OT_OK) err = eng_log_sync_names(log);
+    if (err == OT_OK) atomic_store_explicit(&log->flushed_end, offset, memory_order_release);
     if (err != OT_OK) eng_log_give_up(log, err, "starting at an offset");
     return err;
 }

@@ -14,22 +14,31 @@ enum ot_err eng_path_join(char out[static ENG_PATH_BYTES], const char *dir, cons
 
 /* ---- open and close ---- */
 
-/* Each new directory with its entry synced: a log directory that a crash takes away takes every flushed record along. */
-static enum ot_err make_dirs(struct ot_io *io, const char *path)
+#define LOCK_NAME ".lock"
+
+/* Each new directory with its entry synced: a log directory that a crash takes away takes every flushed record along. One that is there may have been made by a start that was killed before it
+ * synced that, or by hand; the lock file, which is made last, says that a start got past this. */
+static enum ot_err make_dirs(struct ot_io *io, const char *path, const char *lock_path)
 {
     char part[ENG_PATH_BYTES], parent[ENG_PATH_BYTES] = ".";
     struct ot_io_stat stat;
     size_t bytes = strlen(path);
     if (bytes == 0 || bytes >= sizeof part) return OT_ERR_TOO_LARGE;
-    if (io->ops->stat(io, path, &stat) == OT_OK) return stat.is_dir ? OT_OK : OT_ERR_IO;
+    if (io->ops->stat(io, path, &stat) == OT_OK) {
+        if (!stat.is_dir) return OT_ERR_IO;
+        if (io->ops->stat(io, lock_path, &stat) == OT_OK) return OT_OK;
+    }
     for (size_t at = 1; at <= bytes; at++) {           /* each prefix that ends before a slash, then the whole */
         if (path[at] != '/' && path[at] != '\0') continue;
         memcpy(part, path, at);
         part[at] = '\0';
+        const char *above = path[0] == '/' && strcmp(parent, ".") == 0 ? "/" : parent;
         if (io->ops->stat(io, part, &stat) != OT_OK) {
             enum ot_err err = io->ops->mkdir(io, part);
             if (err != OT_OK && err != OT_ERR_EXISTS) return err;
-            if ((err = io->ops->sync_dir(io, path[0] == '/' && strcmp(parent, ".") == 0 ? "/" : parent)) != OT_OK) return err;
+            if ((err = io->ops->sync_dir(io, above)) != OT_OK) return err;
+        } else {
+            ot_ignore(io->ops->sync_dir(io, above), "what lies far above may not be ours to open, and was made by others");
         }
         memcpy(parent, part, at + 1);
     }
@@ -39,10 +48,9 @@ static enum ot_err make_dirs(struct ot_io *io, const char *path)
 static enum ot_err dir_open(struct eng_store *store, struct eng_store_dir *dir)
 {
     char path[ENG_PATH_BYTES];
-    enum ot_err err = make_dirs(store->io, dir->path);
-    if (err != OT_OK) return err;
-    if ((err = eng_path_join(path, dir->path, ".lock")) != OT_OK) return err;
-    return store->io->ops->lock(store->io, path, &dir->lock_fd);
+    enum ot_err err = eng_path_join(path, dir->path, LOCK_NAME);
+    if (err == OT_OK) err = make_dirs(store->io, dir->path, path);
+    return err == OT_OK ? store->io->ops->lock(store->io, path, &dir->lock_fd) : err;
 }
 
 static enum ot_err dirs_open(struct eng_store *store, uint32_t *bad_dir_out)

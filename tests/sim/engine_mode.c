@@ -289,7 +289,7 @@ static void start_anew(struct engine_world *w)
     if (err != OT_OK) return;
     SIM_CHECK(w->world, eng_log_start_offset(w->log) == at && eng_log_end_offset(w->log) == at, "the log is [%lld, %lld) and began anew at %lld",
         (long long)eng_log_start_offset(w->log), (long long)eng_log_end_offset(w->log), (long long)at);
-    write_checkpoints(w);                      /* an empty log has no file that knows its offset */
+    if (ot_rng_chance(&w->world->rng, 0.5)) write_checkpoints(w);      /* it has to come up there without */
     if (sim_disk_is_off(w->world->disk)) return;
     w->count = 0;
     w->end = w->start = w->flushed = at;
@@ -340,6 +340,7 @@ void sim_engine_run(struct sim_world *world)
     take_over(w);
     w->faults = (struct sim_faults){ .short_write = ot_rng_chance(&world->rng, 0.5) ? 0.1 : 0, .short_read = ot_rng_chance(&world->rng, 0.5) ? 0.1 : 0 };
     sim_disk_faults(world->disk, &w->faults);
+    if (world->seed / 5 % 3 == 0) start_anew(w);       /* a new follower of an old leader */
     uint32_t rounds = 3 + (uint32_t)ot_rng_below(&world->rng, 8);
     for (uint32_t round = 0; round < rounds; round++) {
         int how = (int)ot_rng_below(&world->rng, 3);

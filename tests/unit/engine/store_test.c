@@ -61,6 +61,26 @@ static void missing_directories_are_made_and_synced_and_locked(void **state)
     assert_null(second);
 }
 
+/* As a start leaves them that was killed between making them and syncing that they are there. */
+static void directories_that_are_there_are_synced_by_the_first_who_locks_them(void **state)
+{
+    struct st *st = *state;
+    uint32_t bad = 0;
+    char path[300];
+    static const char *const parts[] = { "/a", "/a/b", "/a/b/d0" };
+    for (size_t i = 0; i < OT_ARRAY_COUNT(parts); i++) {
+        snprintf(path, sizeof path, "%.200s%s", st->fx.root, parts[i]);
+        assert_int_equal(mkdir(path, 0755), 0);
+    }
+    assert_int_equal(open_dirs(st, 1, &st->fx.store, &bad), OT_OK);
+    assert_true(st->fx.fault.counts[OT_IO_CALL_SYNC_DIR] >= 3);            /* root, a, b */
+    eng_store_close(st->fx.store);
+    st->fx.store = NULL;
+    uint64_t before = st->fx.fault.counts[OT_IO_CALL_SYNC_DIR];
+    assert_int_equal(open_dirs(st, 1, &st->fx.store, &bad), OT_OK);
+    assert_int_equal(st->fx.fault.counts[OT_IO_CALL_SYNC_DIR], before);    /* once */
+}
+
 static void identity_is_written_once_and_a_damaged_one_is_told(void **state)
 {
     struct st *st = *state;
@@ -338,6 +358,7 @@ static void the_reserve_takes_and_gives_space(void **state)
 
 TEST_MAIN(
     STORE_TEST(missing_directories_are_made_and_synced_and_locked),
+    STORE_TEST(directories_that_are_there_are_synced_by_the_first_who_locks_them),
     STORE_TEST(identity_is_written_once_and_a_damaged_one_is_told),
     STORE_TEST(checkpoints_come_back_as_they_were_written),
     STORE_TEST(a_damaged_checkpoint_gives_no_row_at_all),

@@ -199,6 +199,28 @@ static void starting_at_an_offset_is_remembered_by_an_empty_segment(void **state
     fx_close(fx);
 }
 
+/* Nothing was written and nothing synced: the flushed end is believed by the leader, so the folder has to be on the disk with it. */
+static void starting_a_new_log_at_an_offset_syncs_its_folder_first(void **state)
+{
+    struct fx *fx = *state;
+    uint32_t synced = 0;
+    for (uint64_t n = 1; n < 20; n++) {
+        fx_open(fx, 0, false);
+        ot_io_fault_at(&fx->fault, OT_IO_CALL_SYNC_DIR, n, OT_ERR_IO);
+        enum ot_err err = eng_log_start_at(fx->log, 1000);
+        bool fired = fx->fault.fired;
+        ot_io_fault_at(&fx->fault, OT_IO_CALL_ANY, 0, OT_OK);
+        assert_int_equal(err, fired ? OT_ERR_IO : OT_OK);
+        assert_int_equal(eng_log_flushed_end(fx->log), fired ? 0 : 1000);
+        assert_int_equal(eng_log_delete(fx->log), OT_OK);
+        fx->log = NULL;
+        fx_close(fx);
+        if (!fired) break;
+        synced++;
+    }
+    assert_int_equal(synced, 2);               /* what is in it, and the folder in its parent */
+}
+
 static void a_cut_below_the_first_segment_begins_anew_there(void **state)
 {
     struct fx *fx = *state;
@@ -314,6 +336,7 @@ TEST_MAIN(
     LOG_TEST(a_stale_checkpoint_cannot_undo_a_truncation),
     LOG_TEST(a_flush_that_a_truncation_overtook_counts_for_nothing),
     LOG_TEST(starting_at_an_offset_is_remembered_by_an_empty_segment),
+    LOG_TEST(starting_a_new_log_at_an_offset_syncs_its_folder_first),
     LOG_TEST(a_cut_below_the_first_segment_begins_anew_there),
     LOG_TEST(what_will_be_cut_is_kept_as_a_segment_of_its_own),
     LOG_TEST(a_full_disk_keeps_nothing_and_leaves_nothing),
