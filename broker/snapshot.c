@@ -54,7 +54,7 @@ enum ot_err broker_snapshot_write(struct ot_io *io, const char *dir_path, const 
 
 /* ---- reading */
 
-struct load { struct ot_io *io; int fd; uint8_t *piece; uint64_t bytes; uint32_t crc; size_t held; };
+struct load { struct ot_io *io; int fd; uint8_t *piece; uint64_t bytes; uint32_t crc; size_t held; struct coord_delta_last last; };
 
 static enum ot_err load_pieces(struct load *load, struct coord_value *value, struct coord_snapshot *head)
 {
@@ -78,7 +78,7 @@ static enum ot_err load_pieces(struct load *load, struct coord_value *value, str
             taken = HEAD_BYTES;
         }
         size_t rows;
-        if ((err = coord_snapshot_load(value, load->piece + taken, load->held - taken, &rows)) != OT_OK) {
+        if ((err = coord_snapshot_load(value, &load->last, load->piece + taken, load->held - taken, &rows)) != OT_OK) {
             return err == OT_ERR_NO_MEMORY ? err : OT_ERR_CORRUPT;
         }
         taken += rows;

@@ -276,7 +276,8 @@ static void take_rows(struct coord *coord, const struct coord_message *in)
     if (in->key.bytes != coord->whole_key_bytes || memcmp(in->key.data == NULL ? coord->whole_key : in->key.data, coord->whole_key, in->key.bytes) != 0) {
         return;                                /* a piece that came twice */
     }
-    if (coord_snapshot_load(&coord->whole, in->data.data, in->data.bytes, &taken) != OT_OK || taken != in->data.bytes) {
+    struct coord_delta_last last = { .key_bytes = 0 };     /* pieces are asked for by key, each for itself */
+    if (coord_snapshot_load(&coord->whole, &last, in->data.data, in->data.bytes, &taken) != OT_OK || taken != in->data.bytes) {
         coord_whole_drop(coord);
         return;
     }

@@ -144,6 +144,15 @@ static void write_like(struct ot_writer *out, const struct coord_delta_last *las
     }
 }
 
+static void write_set(struct ot_writer *out, const struct coord_delta_last *last, struct ot_blob key, struct ot_blob bytes)
+{
+    if (last->key_bytes > 0 && key.bytes <= sizeof last->key && bytes.bytes <= sizeof last->data) {
+        write_like(out, last, key, bytes);
+    } else {
+        write_row(out, OP_SET, key, bytes);
+    }
+}
+
 static void read_like_value(struct ot_reader *in, struct coord_delta_last *last, uint32_t bytes)
 {
     if (bytes > last->bytes) {
@@ -193,8 +202,8 @@ static enum ot_err note(struct coord_delta *delta, uint8_t op, struct ot_blob ke
     if (delta->bytes == 0) {
         last->key_bytes = 0;
     }
-    if (op == OP_SET && last->key_bytes > 0 && key.bytes <= sizeof last->key && bytes.bytes <= sizeof last->data) {
-        write_like(&out, last, key, bytes);
+    if (op == OP_SET) {
+        write_set(&out, last, key, bytes);
     } else {
         write_row(&out, op, key, bytes);
     }
@@ -270,21 +279,28 @@ struct coord_delta_reader coord_delta_reader_over(struct ot_blob delta)
     return (struct coord_delta_reader){ .in = ot_reader_over(delta.data, delta.bytes) };
 }
 
+/* One of either kind; last becomes it. */
+static bool next_row(struct ot_reader *in, struct coord_delta_last *last, struct row *out)
+{
+    const uint8_t op = ot_read_u8(in);
+    if (op == OP_LIKE) {
+        read_like(in, last);
+        *out = (struct row){ OP_SET, { last->key, last->key_bytes, false }, { last->data, last->bytes, false } };
+    } else if (read_row(in, op, out) && op == OP_SET) {
+        last_set(last, out->key, out->bytes);
+    }
+    return in->err == OT_OK;
+}
+
 bool coord_delta_next(struct coord_delta_reader *reader, struct coord_delta_row *out)
 {
     struct row row = { 0 };
     if (ot_reader_left(&reader->in) == 0) {
         return false;
     }
-    const uint8_t op = ot_read_u8(&reader->in);
-    if (op == OP_LIKE) {
-        read_like(&reader->in, &reader->last);
-        row = (struct row){ OP_SET, { reader->last.key, reader->last.key_bytes, false }, { reader->last.data, reader->last.bytes, false } };
-    } else if (read_row(&reader->in, op, &row) && op == OP_SET) {
-        last_set(&reader->last, row.key, row.bytes);
-    }
+    const bool any = next_row(&reader->in, &reader->last, &row);
     *out = (struct coord_delta_row){ row.op == OP_REMOVE, row.key, row.bytes };
-    return reader->in.err == OT_OK;
+    return any;
 }
 
 enum ot_err coord_delta_apply(struct coord_value *value, struct ot_blob delta)
@@ -315,13 +331,15 @@ void coord_snapshot_begin(struct coord_snapshot_reader *reader, const struct coo
 size_t coord_snapshot_read(struct coord_snapshot_reader *reader, uint8_t *out, size_t cap_bytes)
 {
     struct ot_writer writer = ot_writer_over(out, cap_bytes);
+    struct coord_delta_last last = { .key_bytes = 0 };
     OT_ASSERT(cap_bytes >= COORD_ROW_BYTES_MAX + ROW_OVERHEAD_MAX);
     while (reader->pending || coord_cursor_next(&reader->cursor, &reader->key, &reader->bytes)) {
         reader->pending = true;
         if ((size_t)(writer.end - writer.at) < reader->key.bytes + reader->bytes.bytes + ROW_OVERHEAD_MAX) {
             break;
         }
-        write_row(&writer, OP_SET, reader->key, reader->bytes);
+        write_set(&writer, &last, reader->key, reader->bytes);
+        last_set(&last, reader->key, reader->bytes);
         reader->pending = false;
     }
     return (size_t)(writer.at - writer.start);
@@ -335,14 +353,16 @@ static bool is_last(const struct coord_value *value, struct ot_blob key)
     return !coord_cursor_next(&cursor, &found, &bytes);
 }
 
-enum ot_err coord_snapshot_load(struct coord_value *value, const uint8_t *data, size_t bytes, size_t *taken_out)
+enum ot_err coord_snapshot_load(struct coord_value *value, struct coord_delta_last *last, const uint8_t *data, size_t bytes, size_t *taken_out)
 {
     struct ot_reader in = ot_reader_over(data, bytes);
     *taken_out = 0;
     for (;;) {
         struct row row;
-        if (!read_row(&in, ot_read_u8(&in), &row)) {           /* cut off in the middle is fine as long as it can become a row */
+        const struct coord_delta_last before = *last;
+        if (!next_row(&in, last, &row)) {      /* cut off in the middle is fine as long as it can become a row */
             size_t left = bytes - *taken_out;
+            *last = before;
             return in.err == OT_ERR_SHORT && left < COORD_ROW_BYTES_MAX + ROW_OVERHEAD_MAX ? OT_OK : OT_ERR_MALFORMED;
         }
         if (row.op != OP_SET || row.key.bytes == 0 || !is_last(value, row.key)) {

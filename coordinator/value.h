@@ -53,11 +53,12 @@ struct coord_delta_reader coord_delta_reader_over(struct ot_blob delta);
 bool coord_delta_next(struct coord_delta_reader *reader, struct coord_delta_row *out);
 
 /* ---- snapshots: the rows in key order, made and read piece by piece ----
- * Rows are those of a delta, whole sets only. What stands around them (magic, stamp, hash, checksum) is the driver's file format. */
+ * Rows are those of a delta, sets only; each piece that is made begins with one that is told whole. What stands around them (magic, stamp, hash, checksum) is the driver's file format. */
 struct coord_snapshot_reader { struct coord_cursor cursor; struct ot_blob key, bytes; bool pending; };
 void coord_snapshot_begin(struct coord_snapshot_reader *reader, const struct coord_value *value);  /* value: a share that outlives the reader */
 size_t coord_snapshot_read(struct coord_snapshot_reader *reader, uint8_t *out, size_t cap_bytes);  /* whole rows only, cap at least 2 KiB; 0 at the end */
-/* Takes whole rows from the front of data and says how many bytes they were; the rest comes again with more behind it. MALFORMED, also on falling keys. */
-OT_MUST_CHECK enum ot_err coord_snapshot_load(struct coord_value *value, const uint8_t *data, size_t bytes, size_t *taken_out);
+/* Takes whole rows from the front of data and says how many bytes they were; the rest comes again with more behind it. last: zeroes before the first piece of a snapshot, then as it was left.
+ * MALFORMED, also on falling keys. */
+OT_MUST_CHECK enum ot_err coord_snapshot_load(struct coord_value *value, struct coord_delta_last *last, const uint8_t *data, size_t bytes, size_t *taken_out);
 
 #endif

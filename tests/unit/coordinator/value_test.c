@@ -279,13 +279,14 @@ static void oversized_rows_are_refused(void **state)
 static enum ot_err load_in_pieces(struct coord_value *value, const uint8_t *data, size_t bytes, size_t piece)
 {
     static uint8_t window[4096 + 2048];
+    struct coord_delta_last last = { .key_bytes = 0 };
     size_t held = 0, at = 0;
     while (at < bytes || held > 0) {
         size_t more = OT_MIN(piece, bytes - at), taken;
         memcpy(window + held, data + at, more);
         held += more;
         at += more;
-        enum ot_err err = coord_snapshot_load(value, window, held, &taken);
+        enum ot_err err = coord_snapshot_load(value, &last, window, held, &taken);
         if (err != OT_OK) {
             return err;
         }
