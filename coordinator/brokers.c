@@ -65,7 +65,7 @@ static enum ot_err recompute(struct coord_turn *turn, int32_t broker_id, const s
     int32_t index;
     enum ot_err err;
     coord_partitions_begin(&before, &cursor);
-    while ((err = coord_partitions_next_of(&cursor, broker_id, &topic_id, &index, &row)) == OT_OK) {
+    while ((err = coord_partitions_next_of(&cursor, &broker_id, 1, &topic_id, &index, &row)) == OT_OK) {
         if (!coord_partition_recompute(&row, &turn->coord->live, leaving, turn->version)) {
             continue;
         }
@@ -221,7 +221,7 @@ static enum ot_err hand_over(struct coord_turn *turn, int32_t broker_id, bool *l
     enum ot_err err;
     *leads_out = false;
     coord_partitions_begin(&before, &cursor);
-    while ((err = coord_partitions_next_of(&cursor, broker_id, &topic_id, &index, &row)) == OT_OK) {
+    while ((err = coord_partitions_next_of(&cursor, &broker_id, 1, &topic_id, &index, &row)) == OT_OK) {
         uint64_t bit = coord_replica_bit(&row, broker_id);
         if ((row.isr & bit) == 0 || (row.isr & ~bit) == 0) {
             continue;                          /* the last one in sync stays: nobody can take over */
@@ -303,19 +303,19 @@ static bool newly_fenced(const struct coord_turn *turn, int32_t id)
 }
 
 /* How many brokers one publication may fence so that those who follow can still be told of it by its delta: one that the history does not hold is read as a whole image, by each. */
-static int32_t fenced_at_once(const struct coord_turn *turn)
+static uint32_t fenced_at_once(const struct coord_turn *turn)
 {
     struct ot_coord_cluster_row cluster;
     uint64_t rows = coord_cluster_get(turn->edit.value, &cluster) == OT_OK ? (uint64_t)cluster.partition_count * 3 / OT_MAX(turn->coord->live.count, 1u) : 0;
-    return (int32_t)OT_MAX(OT_MIN(turn->coord->config.history_bytes / ((rows + 1) * ROW_BYTES_USUAL), (uint64_t)INT32_MAX), (uint64_t)1);
+    return (uint32_t)OT_MAX(OT_MIN(turn->coord->config.history_bytes / ((rows + 1) * ROW_BYTES_USUAL), (uint64_t)INT32_MAX), (uint64_t)1);
 }
 
-/* Rows of brokers whose sessions are over. live: as it was before. */
-static enum ot_err fence_rows(struct coord_turn *turn, int32_t *count_out, int32_t *last_id_out)
+/* Rows of brokers whose sessions are over, and their ids into fenced_ids. live: as it was before, by id. */
+static enum ot_err fence_rows(struct coord_turn *turn, uint32_t *count_out)
 {
     struct ot_coord_broker_row row;
     enum ot_err err = OT_OK;
-    const int32_t most = fenced_at_once(turn);
+    const uint32_t most = fenced_at_once(turn);
     *count_out = 0;
     for (uint32_t i = 0; err == OT_OK && i < turn->coord->live.count && *count_out < most; i++) {
         int32_t id = turn->coord->live.brokers[i].id;
@@ -323,8 +323,7 @@ static enum ot_err fence_rows(struct coord_turn *turn, int32_t *count_out, int32
             row.fenced = true;
             err = coord_broker_put(&turn->edit, id, &row);
             coord_session_fenced(turn->coord, id, turn->version);
-            ++*count_out;
-            *last_id_out = id;
+            turn->coord->fenced_ids[(*count_out)++] = id;
         }
     }
     return err;
@@ -349,14 +348,15 @@ static enum ot_err fence_silent(struct coord_turn *turn)
     struct coord_cursor cursor;
     struct ot_uuid topic_id;
     struct coord_partition row;
-    int32_t index, count, last_id;
-    enum ot_err err = fence_rows(turn, &count, &last_id);
+    int32_t index;
+    uint32_t count;
+    enum ot_err err = fence_rows(turn, &count);
     if (err != OT_OK || count == 0 || (err = coord_live_load(turn->coord)) != OT_OK) {
         return err;
     }
     struct coord_value before = coord_value_share(turn->edit.value);   /* the walk must not meet its own changes */
     coord_partitions_begin(&before, &cursor);
-    while ((err = count == 1 ? coord_partitions_next_of(&cursor, last_id, &topic_id, &index, &row) : coord_partitions_next(&cursor, &topic_id, &index, &row)) == OT_OK) {
+    while ((err = coord_partitions_next_of(&cursor, turn->coord->fenced_ids, count, &topic_id, &index, &row)) == OT_OK) {
         if (leave(turn, &row) && (err = coord_partition_put(&turn->edit, &topic_id, index, &row)) != OT_OK) {
             break;
         }
@@ -412,7 +412,7 @@ enum ot_err coord_ask_unregister(struct coord_turn *turn)
         return err != OT_OK ? err : coord_refuse(turn->request, OT_ERR_INVALID_REQUEST, "broker %d has a vote: take it away first", id);
     }
     coord_partitions_begin(turn->edit.value, &cursor);
-    if ((err = coord_partitions_next_of(&cursor, id, &topic_id, &index, &row)) == OT_OK) {
+    if ((err = coord_partitions_next_of(&cursor, &id, 1, &topic_id, &index, &row)) == OT_OK) {
         return coord_refuse(turn->request, OT_ERR_INVALID_REQUEST, "broker %d still holds replicas: reassign them first", id);
     }
     if (err != OT_ERR_NOT_FOUND || (err = forget_marks(turn, id)) != OT_OK || (err = coord_broker_remove(&turn->edit, id)) != OT_OK) {

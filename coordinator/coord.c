@@ -140,6 +140,7 @@ static bool get_memory(struct coord *coord)
     coord->history_cap = config->history_bytes;
     coord->brokers = calloc(config->brokers_max, sizeof *coord->brokers);
     coord->order = calloc(config->brokers_max, sizeof *coord->order);
+    coord->fenced_ids = calloc(config->brokers_max, sizeof *coord->fenced_ids);
     coord->scratch = malloc(COORD_SCRATCH_BYTES);
     coord->outs = calloc(coord->outs_max, sizeof *coord->outs);
     coord->bodies = malloc(coord->bodies_cap);
@@ -147,7 +148,7 @@ static bool get_memory(struct coord *coord)
     coord->history_data = malloc(coord->history_cap);
     coord->sessions = calloc(config->brokers_max, sizeof *coord->sessions);
     coord->parked = calloc(coord->parked_max, sizeof *coord->parked);
-    return coord->deltas[0].data != NULL && coord->deltas[1].data != NULL && coord->brokers != NULL && coord->order != NULL && coord->scratch != NULL
+    return coord->deltas[0].data != NULL && coord->deltas[1].data != NULL && coord->brokers != NULL && coord->order != NULL && coord->fenced_ids != NULL && coord->scratch != NULL
         && coord->outs != NULL && coord->bodies != NULL && coord->deltas_room != NULL && coord->sessions != NULL && coord->history_data != NULL && coord->parked != NULL;
 }
 
@@ -200,6 +201,7 @@ void coord_free(struct coord *coord)
     free(coord->deltas[0].data);
     free(coord->deltas[1].data);
     free(coord->brokers);
+    free(coord->fenced_ids);
     free(coord->order);
     free(coord->scratch);
     free(coord->outs);

@@ -489,30 +489,51 @@ enum ot_err coord_partitions_next(struct coord_cursor *cursor, struct ot_uuid *t
     return any ? next_partition(key, bytes, topic_id_out, index_out, out) : OT_ERR_NOT_FOUND;
 }
 
+static bool is_among(int32_t id, const int32_t *ids, uint32_t count)
+{
+    uint32_t from = 0, to = count;
+    while (from < to) {
+        const uint32_t middle = (from + to) / 2;
+        if (ids[middle] < id) {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    return from < count && ids[from] == id;
+}
+
 /* Reads only as far as the replicas, which come first; true also when that fails, and the decoder says so. */
-static bool holds(struct ot_blob bytes, int32_t broker_id)
+static bool may_hold(struct ot_blob bytes, const int32_t *ids, uint32_t count)
 {
     struct ot_reader in = ot_reader_over(bytes.data, bytes.bytes);
     if (ot_read_i16(&in) != ot_coord_partition_row_message.version_max) {
         return true;
     }
-    const uint32_t count = ot_read_uvarint(&in);
-    for (uint32_t i = 1; i < count && in.err == OT_OK; i++) {
-        if (ot_read_i32(&in) == broker_id) {
+    const uint32_t replicas = ot_read_uvarint(&in);
+    for (uint32_t i = 1; i < replicas && in.err == OT_OK; i++) {
+        if (is_among(ot_read_i32(&in), ids, count)) {
             return true;
         }
     }
     return in.err != OT_OK;
 }
 
-enum ot_err coord_partitions_next_of(struct coord_cursor *cursor, int32_t broker_id, struct ot_uuid *topic_id_out, int32_t *index_out, struct coord_partition *out)
+enum ot_err coord_partitions_next_of(struct coord_cursor *cursor, const int32_t *ids, uint32_t count, struct ot_uuid *topic_id_out, int32_t *index_out,
+    struct coord_partition *out)
 {
     struct ot_blob key, bytes;
     while (coord_cursor_next(cursor, &key, &bytes) && key.data[0] == COORD_TABLE_PARTITION) {
-        if (holds(bytes, broker_id)) {
-            const enum ot_err err = next_partition(key, bytes, topic_id_out, index_out, out);
-            if (err != OT_OK || coord_replica_bit(out, broker_id) != 0) {
-                return err;
+        if (!may_hold(bytes, ids, count)) {
+            continue;
+        }
+        const enum ot_err err = next_partition(key, bytes, topic_id_out, index_out, out);
+        if (err != OT_OK) {
+            return err;
+        }
+        for (int32_t i = 0; i < out->replica_count; i++) {
+            if (is_among(out->replicas[i], ids, count)) {
+                return OT_OK;
             }
         }
     }

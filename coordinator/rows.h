@@ -111,8 +111,9 @@ OT_MUST_CHECK enum ot_err coord_partition_remove(struct coord_edit *edit, const 
 /* Walk all partitions in key order. */
 void coord_partitions_begin(const struct coord_value *value, struct coord_cursor *cursor);
 OT_MUST_CHECK enum ot_err coord_partitions_next(struct coord_cursor *cursor, struct ot_uuid *topic_id_out, int32_t *index_out, struct coord_partition *out);
-/* The next one of which that broker has a replica: the others are passed over undecoded. */
-OT_MUST_CHECK enum ot_err coord_partitions_next_of(struct coord_cursor *cursor, int32_t broker_id, struct ot_uuid *topic_id_out, int32_t *index_out, struct coord_partition *out);
+/* The next one of which one of those brokers (ascending) has a replica: the others are passed over undecoded. */
+OT_MUST_CHECK enum ot_err coord_partitions_next_of(struct coord_cursor *cursor, const int32_t *ids, uint32_t count, struct ot_uuid *topic_id_out, int32_t *index_out,
+    struct coord_partition *out);
 
 struct coord_deleted_topic { int64_t version; struct ot_uuid id; struct ot_str name; };
 OT_MUST_CHECK enum ot_err coord_deleted_next(const struct coord_value *value, const struct coord_deleted_topic *after /* NULL: the first */,

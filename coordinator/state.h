@@ -101,6 +101,7 @@ struct coord {
     uint8_t *bodies; uint64_t bodies_cap, bodies_used;     /* of the SENDs of this step */
     char halt_text[COORD_TEXT_MAX];
     struct coord_live_broker *brokers;         /* as of next */
+    int32_t *fenced_ids;                       /* of a turn that fences */
     struct coord_live live; uint64_t live_hash; bool live_known;       /* of the value with that hash */
     uint32_t *order;
     struct coord_session *sessions; uint32_t session_count; uint64_t sessions_due_us;
