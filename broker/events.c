@@ -105,7 +105,7 @@ bool broker_event(struct broker *broker, const struct broker_event *event)
     if (events == NULL) return false;
     struct broker_event_source source = { broker->node_id, atomic_load(&broker->broker_epoch), 0 };
     pthread_mutex_lock(&events->mutex);
-    const bool early = !broker_event_kind(event->type)->begins && !events->view.topic;         /* there may never be one */
+    const bool early = !broker_event_kind(event->type)->begins && !events->topic;         /* there may never be one */
     bool taken = !early && !events->stopping && events->queue_count < QUEUE_MAX && events->queue_bytes < QUEUE_BYTES_MAX;
     source.n = events->source_n++;
     events->refused += taken || early ? 0 : 1;
@@ -158,15 +158,11 @@ static void forget_oldest(struct broker_events *events)
 {
     struct broker_event_text *text = events->ring;
     const uint64_t written_end = events->doing == DOING_WRITE ? OT_MAX(events->write_seq_end, events->seq_next) : events->seq_next;
-    if (broker_events_live(events) && text->seq >= written_end) {
-        broker_events_note_gap(events, text->version - 1, text->version, 1);
-        events->dropped++;
-    }
+    if (broker_events_live(events) && text->seq >= written_end) broker_events_note_gap(events, text->version - 1, text->version, 1);
     events->base_version = text->version;
     events->base_hash = text->hash;
     events->ring = text->next;
     if (events->ring == NULL) events->ring_last = &events->ring;
-    events->ring_count--;
     events->ring_bytes -= sizeof *text + text->bytes;
     free(text);
 }
@@ -178,7 +174,6 @@ static void remember(struct broker_events *events, const struct broker_event *ev
     struct broker_event_text *text = broker_event_text_new(event, wall_ms, &place, term, NULL);
     if (text == NULL) {
         broker_events_note_gap(events, place.version - 1, place.version, 1);
-        events->dropped++;
         return;
     }
     events->head_version = place.version;
@@ -187,7 +182,6 @@ static void remember(struct broker_events *events, const struct broker_event *ev
     text->seq = ++events->seq_last;
     *events->ring_last = text;
     events->ring_last = &text->next;
-    events->ring_count++;
     events->ring_bytes += sizeof *text + text->bytes;
     if (events->leading) begins(events, event->type);
     events->may_grow |= event->type == BROKER_EVENT_BROKER_UNFENCED;
@@ -323,11 +317,10 @@ static void take_inbox(struct broker_events *events)
 
 /* ---- what next */
 
-static void tell_view(struct broker_events *events, bool topic)
+static void tell_idle(struct broker_events *events, bool topic)
 {
     pthread_mutex_lock(&events->mutex);
-    events->view = (struct broker_events_view){ .topic = topic, .leading = events->leading, .synced = events->synced, .written = events->written, .dropped = events->dropped,
-        .queued = events->queue_count, .remembered = events->ring_count, .remembered_bytes = events->ring_bytes };
+    events->topic = topic;
     events->idle = events->inbox == NULL && events->doing == DOING_NOTHING && (events->ended || !topic || !broker_events_has_work(events) || events->again_us != 0);
     if (events->idle || events->ended) pthread_cond_broadcast(&events->changed);
     pthread_mutex_unlock(&events->mutex);
@@ -347,7 +340,7 @@ static void step(struct broker_events *events)
         else if (!grows && there && broker_events_has_work(events)) broker_events_write_batch(events);
         if (there) events->wanted = false;
     }
-    tell_view(events, there);
+    tell_idle(events, there);
 }
 
 void broker_events_pump(struct broker_events *events)
@@ -399,15 +392,6 @@ static void start_run(void *arg)
 void broker_events_start(struct broker_events *events)
 {
     if (events != NULL) broker_coordinator_run(events->exec, start_run, events);
-}
-
-void broker_events_view(struct broker *broker, struct broker_events_view *out)
-{
-    *out = (struct broker_events_view){ 0 };
-    if (broker->events == NULL) return;
-    pthread_mutex_lock(&broker->events->mutex);
-    *out = broker->events->view;
-    pthread_mutex_unlock(&broker->events->mutex);
 }
 
 void broker_events_stop(struct broker_events *events)

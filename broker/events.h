@@ -33,6 +33,8 @@
     X(BROKER_UNREGISTERED,   "broker_unregistered",    "broker",       true,  "a broker was forgotten") \
     X(MAINTENANCE_BEGUN,     "maintenance_begun",      "broker",       true,  "a broker is being drained") \
     X(MAINTENANCE_ENDED,     "maintenance_ended",      "broker",       true,  "a broker takes leaderships again") \
+    X(DECOMMISSION_BEGUN,    "decommission_begun",     "broker",       true,  "every replica of a broker moves to others") \
+    X(DECOMMISSION_CANCELLED, "decommission_cancelled", "broker",      true,  "a broker stays, with what it still holds") \
     X(TOPIC_CREATED,         "topic_created",          "topic",        false, "a topic was made") \
     X(TOPIC_DELETED,         "topic_deleted",          "topic",        true,  "a topic was deleted") \
     X(PARTITIONS_ADDED,      "partitions_added",       "topic",        true,  "a topic has more partitions") \
@@ -113,8 +115,5 @@ struct broker_event_read {
 void broker_event_read(struct broker *broker, struct broker_event_read *read);
 /* Somebody wants to read: if there is no topic yet, it is made, and what is remembered goes into it. Returns at once. */
 void broker_events_wanted(struct broker *broker);
-
-struct broker_events_view { bool topic, leading, synced; uint64_t written, dropped; uint32_t queued, remembered; uint64_t remembered_bytes; };
-void broker_events_view(struct broker *broker, struct broker_events_view *out);
 
 #endif

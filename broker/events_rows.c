@@ -330,6 +330,25 @@ static bool is_secret(struct ot_str name)
     return false;
 }
 
+/* A config by which an operator marks a broker (coord_broker_mark) is told as what it means. False: it is none. */
+static bool mark_row(struct walk *walk, const struct coord_key_parts *key, struct ot_str old, struct ot_str now)
+{
+    static const struct { const char *name; enum broker_event_type begun, ended; } marks[] = { { COORD_MAINTENANCE, BROKER_EVENT_MAINTENANCE_BEGUN, BROKER_EVENT_MAINTENANCE_ENDED },
+        { COORD_DECOMMISSION, BROKER_EVENT_DECOMMISSION_BEGUN, BROKER_EVENT_DECOMMISSION_CANCELLED } };
+    const bool was = ot_str_equal(old, ot_str_of("true")), is = ot_str_equal(now, ot_str_of("true"));
+    const struct coord_key broker = coord_key_broker(key->scope.broker_id);
+    struct ot_blob row;
+    struct broker_event event;
+    for (size_t i = 0; i < OT_ARRAY_COUNT(marks); i++) {
+        if (key->scope.kind != COORD_SCOPE_BROKER || !ot_str_equal(key->name, ot_str_of(marks[i].name))) continue;
+        if (was == is || !coord_value_get(walk->after, coord_key_blob(&broker), &row)) return true;      /* forgotten: its own row says so */
+        event_of(walk, &event, is ? marks[i].begun : marks[i].ended)->broker = key->scope.broker_id;
+        emit(walk, &event);
+        return true;
+    }
+    return false;
+}
+
 static enum ot_err config_row(struct walk *walk, const struct coord_key_parts *key, const struct change *change)
 {
     static const char *const scopes[] = { [COORD_SCOPE_CLUSTER] = "cluster", [COORD_SCOPE_BROKER] = "broker", [COORD_SCOPE_TOPIC] = "topic", [COORD_SCOPE_GROUP] = "group",
@@ -338,6 +357,7 @@ static enum ot_err config_row(struct walk *walk, const struct coord_key_parts *k
     struct broker_event event;
     if ((change->had && coord_config_of(change->old, &old) != OT_OK) || (change->has && coord_config_of(change->now, &now) != OT_OK)) return OT_ERR_CORRUPT;
     if ((!change->had && !change->has) || (change->had && change->has && ot_str_equal(old, now)) || key->scope.kind >= OT_ARRAY_COUNT(scopes)) return OT_OK;
+    if (mark_row(walk, key, old, now)) return OT_OK;
     event_of(walk, &event, BROKER_EVENT_CONFIG_CHANGED);
     if (key->scope.kind == COORD_SCOPE_TOPIC) {
         if (!topic_in(walk->before, &key->scope.topic_id) || !topic_in(walk->after, &key->scope.topic_id) || !topic_name(walk, &key->scope.topic_id, &event.topic)) return OT_OK;   /* made, or deleted, with it */

@@ -47,22 +47,21 @@ struct broker_events {
     uint64_t source_n;
     struct { int32_t id; int64_t at_us; } gone[GONE_MAX]; uint32_t gone_next;
     uint32_t queue_count; uint64_t queue_bytes;                /* in the inbox and the queue */
-    struct broker_events_view view;
+    bool topic;                                /* there is one, as the executor saw it last */
 
     /* of the executor */
     bool started, leading, synced, wanted;
     int32_t term, last_leader;
-    struct broker_event_text *ring, **ring_last; uint32_t ring_count; uint64_t ring_bytes;
+    struct broker_event_text *ring, **ring_last; uint64_t ring_bytes;
     uint64_t seq_last, seq_next;               /* given to the newest; the first that is not written (leading and synced) */
     bool based; int64_t base_version; uint64_t base_hash;      /* the state that the ring begins behind */
     int64_t head_version; uint32_t head_n;     /* of the newest */
     int64_t gap_from, gap_to; uint64_t gap_count;              /* to be told before anything else; gap_to 0: none */
     struct broker_event_text *queue, **queue_last;
-    uint64_t dropped, written;
     int64_t begins_us;                         /* when the first event came that is worth a topic; 0: none yet */
     int64_t again_us;                          /* pause after a failure */
     enum doing doing;
-    struct broker_event_write write; uint64_t write_seq_end; uint32_t write_queued; bool write_gap;
+    struct broker_event_write write; uint64_t write_seq_end, write_refused; uint32_t write_queued; bool write_gap;
     struct broker_event_read read; int64_t scan_low, scan_high; struct broker_event_place scan_place;
     struct broker_admin admin; struct broker_admin_item item; struct broker_config_entry configs[CONFIGS];
     struct broker_assignment assignment; int32_t replicas[REPLICAS];

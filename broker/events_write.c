@@ -220,7 +220,9 @@ static void wrote(struct broker_event_write *write)
             events->gap_to = 0;
             events->gap_count = 0;
         }
-        events->written += !final;
+        pthread_mutex_lock(&events->mutex);
+        events->refused -= final ? 0 : events->write_refused;  /* kept until it is told */
+        pthread_mutex_unlock(&events->mutex);
         events->again_us = 0;
     } else {
         events->synced = false;                /* was it appended? The topic says so */
@@ -271,19 +273,19 @@ static void add_refused(struct broker_events *events, struct batch *batch)
     struct broker_event_source source = { events->broker->node_id, atomic_load(&events->broker->broker_epoch), 0 };
     pthread_mutex_lock(&events->mutex);
     const uint64_t refused = events->refused;
-    events->refused = 0;
     source.n = events->source_n++;
     pthread_mutex_unlock(&events->mutex);
     if (refused == 0) return;
-    events->dropped += refused;
     broker_event_fields_init(&fields);
     broker_event_int(&fields, "dropped", (int64_t)refused);
     event.reason = "dropped";
     event.broker = source.broker;
     event.fields = &fields;
     struct broker_event_text *text = broker_event_text_new(&event, ot_exec_wall_ms(events->exec), NULL, 0, &source);
-    if (text != NULL) batch_add(batch, text);
+    if (text == NULL) return;
+    batch_add(batch, text);
     free(text);
+    events->write_refused = refused;
 }
 
 bool broker_events_has_work(const struct broker_events *events)
@@ -301,6 +303,7 @@ void broker_events_write_batch(struct broker_events *events)
     events->write_seq_end = events->seq_next;
     events->write_queued = 0;
     events->write_gap = false;
+    events->write_refused = 0;
     if (broker_events_live(events) && events->gap_to != 0 && batch.err == OT_OK) add_gap(events, &batch);
     for (const struct broker_event_text *text = broker_events_live(events) ? first_from(events, events->seq_next) : NULL; text != NULL && has_room(&batch, text->bytes); text = text->next) {
         batch_add(&batch, text);

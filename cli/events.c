@@ -63,13 +63,15 @@ static void put_text(char *out, size_t bytes, const char *word, const json_t *va
 /* The rest of an event in words: what it is about, by type. */
 static void detail_of(const json_t *event, char *out, size_t bytes)
 {
-    static const char *const texts[] = {"name", "from", "to", "election", "partitions", "epoch", "boot", "from_version", "to_version", "dropped", "members", "generation", "count"};
+    static const char *const texts[] = {"name", "from", "to", "election", "partitions", "epoch", "boot", "from_version", "to_version", "dropped", "members", "generation", "count", "kind",
+        "from_offset", "end_offset", "kept"};
     static const char *const sets[] = {"removed", "added", "from", "to", "adding", "removing", "isr"};
     out[0] = 0;
     for (size_t i = 0; i < OT_ARRAY_COUNT(sets); i++) put_ids(out, bytes, sets[i], json_object_get(event, sets[i]));
     for (size_t i = 0; i < OT_ARRAY_COUNT(texts); i++) {
         const json_t *value = json_object_get(event, texts[i]);
-        if (value != NULL && !json_is_array(value)) put_text(out, bytes, texts[i], value);
+        if (strcmp(texts[i], "boot") == 0 && json_is_true(json_object_get(event, "first"))) continue; /* there was no stop before it */
+        if (value != NULL && !json_is_array(value) && !json_is_null(value)) put_text(out, bytes, texts[i], value);
     }
 }
 

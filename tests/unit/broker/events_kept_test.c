@@ -25,12 +25,14 @@ static bool emit(struct house *house, struct kept *of, int64_t number)
     return broker_event(house->broker, &event);
 }
 
-struct reading { struct broker_event_read read; struct ot_pool *pool; struct ot_task go; struct house *house; struct waited waited; uint32_t lost, gaps; };
+struct reading { struct broker_event_read read; struct ot_pool *pool; struct ot_task go; struct house *house; struct waited waited; uint32_t lost, gaps; uint64_t dropped; };
 
 static bool each(struct broker_event_read *read, int64_t id, struct ot_blob json)
 {
     struct reading *reading = OT_CONTAINER(read, struct reading, read);
+    const char *dropped = memmem(json.data, json.bytes, "\"dropped\":", 10);
     (void)id;
+    if (dropped != NULL) reading->dropped += strtoull(dropped + 10, NULL, 10);
     reading->lost += memmem(json.data, json.bytes, "\"type\":\"records_lost\"", 21) != NULL;
     reading->gaps += memmem(json.data, json.bytes, "\"type\":\"gap\"", 12) != NULL;
     return true;
@@ -92,11 +94,12 @@ static void too_many_events_are_refused_and_counted(void **state)
     }
     assert_int_equal(refused, 1000);
     while (atomic_load(&of.ok) < taken) sched_yield();
-    while (!emit(house, &of, -1)) sched_yield();               /* behind it the refusals are told */
+    for (; !emit(house, &of, -1); refused++) sched_yield();    /* with it all refusals are told */
     while (atomic_load(&of.ok) < taken + 1) sched_yield();
     read_all(house, &reading);
     assert_int_equal(reading.lost, taken + 1);
     assert_true(reading.gaps >= 1);
+    assert_int_equal(reading.dropped, refused);
     assert_int_equal(atomic_load(&of.other), 0);
     assert_true(emit(house, &of, -2));
     stop(house);

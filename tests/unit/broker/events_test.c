@@ -385,6 +385,79 @@ static void settings_are_told_with_what_they_were(void **state)
     expect(f, 0, "topic_deleted", NULL, "\"partitions\":1");
 }
 
+static void what_operators_ask_of_a_broker_is_told_as_what_it_means(void **state)
+{
+    static const struct { const char *mark, *begun, *ended; } marks[] = { { COORD_MAINTENANCE, "maintenance_begun", "maintenance_ended" },
+        { COORD_DECOMMISSION, "decommission_begun", "decommission_cancelled" } };
+    struct fixture *f = *state;
+    const struct coord_scope scope = { .kind = COORD_SCOPE_BROKER, .broker_id = 2 };
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
+        begin(f);
+        assert_int_equal(coord_config_put(&f->edit, &scope, ot_str_of(marks[i].mark), ot_str_of("true")), OT_OK);
+        end(f);
+        assert_int_equal(f->count, 1);
+        expect(f, 0, marks[i].begun, NULL, "\"broker\":2");
+        begin(f);
+        assert_int_equal(coord_config_put(&f->edit, &scope, ot_str_of(marks[i].mark), ot_str_of("false")), OT_OK);
+        end(f);
+        expect(f, 0, marks[i].ended, NULL, "\"broker\":2");
+        begin(f);
+        assert_int_equal(coord_config_remove(&f->edit, &scope, ot_str_of(marks[i].mark)), OT_OK);
+        end(f);
+        assert_int_equal(f->count, 0);
+    }
+    begin(f);
+    assert_int_equal(coord_config_put(&f->edit, &scope, ot_str_of(COORD_DECOMMISSION), ot_str_of("true")), OT_OK);
+    end(f);
+    begin(f);                                  /* forgotten: its marks go with it, and it does not stay */
+    assert_int_equal(coord_config_remove(&f->edit, &scope, ot_str_of(COORD_DECOMMISSION)), OT_OK);
+    assert_int_equal(coord_broker_remove(&f->edit, 2), OT_OK);
+    end(f);
+    assert_int_equal(f->count, 1);
+    expect(f, 0, "broker_unregistered", NULL, "\"broker\":2");
+}
+
+static void put_voter(struct fixture *f, int32_t id, uint8_t dir)
+{
+    struct ot_coord_voter_row row;
+    ot_coord_voter_row_defaults(&row);
+    row.dir_id.bytes[0] = dir;
+    row.host = ot_str_of("127.0.0.1");
+    row.port = 9093;
+    assert_int_equal(coord_voter_put(&f->edit, id, &row), OT_OK);
+}
+
+static void voters_features_and_new_partitions_are_told(void **state)
+{
+    struct fixture *f = *state;
+    struct ot_coord_cluster_row cluster;
+    struct ot_coord_topic_row topic;
+    ot_coord_cluster_row_defaults(&cluster);
+    begin(f);
+    put_voter(f, 4, 1);
+    assert_int_equal(coord_cluster_put(&f->edit, &cluster), OT_OK);
+    end(f);
+    assert_int_equal(f->count, 1);
+    expect(f, 0, "voter_added", NULL, "\"broker\":4");
+    begin(f);
+    put_voter(f, 4, 2);
+    cluster.feature_level++;
+    assert_int_equal(coord_cluster_put(&f->edit, &cluster), OT_OK);
+    end(f);
+    assert_int_equal(f->count, 2);
+    expect(f, 0, "voter_replaced", NULL, "\"broker\":4");
+    expect(f, 1, "features_changed", NULL, "\"from\":0,\"to\":1");
+    begin(f);
+    assert_int_equal(coord_voter_remove(&f->edit, 4), OT_OK);
+    assert_int_equal(coord_topic_get(&f->after, &f->topic, &topic), OT_OK);
+    topic.partition_count = 3;
+    assert_int_equal(coord_topic_put(&f->edit, &f->topic, &topic), OT_OK);
+    end(f);
+    assert_int_equal(f->count, 2);
+    expect(f, 0, "voter_removed", NULL, "\"broker\":4");
+    expect(f, 1, "partitions_added", NULL, "\"partitions\":3,\"from\":1");
+}
+
 static void steps_that_came_as_one_are_told_one_by_one(void **state)
 {
     struct fixture *f = *state;
@@ -483,6 +556,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(replicas_move_and_the_one_that_goes_was_reassigned, setup, teardown),
         cmocka_unit_test_setup_teardown(of_a_sole_replica_only_a_loss_is_told, setup_alone, teardown),
         cmocka_unit_test_setup_teardown(settings_are_told_with_what_they_were, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_operators_ask_of_a_broker_is_told_as_what_it_means, setup, teardown),
+        cmocka_unit_test_setup_teardown(voters_features_and_new_partitions_are_told, setup, teardown),
         cmocka_unit_test_setup_teardown(steps_that_came_as_one_are_told_one_by_one, setup, teardown),
         cmocka_unit_test_setup_teardown(a_delta_that_does_not_read_is_an_error_and_no_crash, setup, teardown),
         cmocka_unit_test_setup_teardown(a_place_is_read_back_from_its_text_only, setup, teardown),
