@@ -245,7 +245,7 @@ int cli_api_list(struct cli_api *api, const char *target, const char *hint, json
     char *next = NULL, *text = NULL;
     int code = -1;
     *items_out = NULL;
-    *text_out = NULL;
+    if (text_out != NULL) *text_out = NULL;
     for (int page = 0; page < PAGES_MAX; page++) {
         code = cli_api_call(api, "GET", page == 0 ? target : next, NULL, hint, &body, page == 0 ? &text : NULL);
         if (code >= 0) break;
@@ -277,7 +277,8 @@ int cli_api_list(struct cli_api *api, const char *target, const char *hint, json
         return code;
     }
     *items_out = items;
-    *text_out = text;
+    if (text_out != NULL) *text_out = text;
+    else free(text);
     return -1;
 }
 

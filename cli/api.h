@@ -26,7 +26,7 @@ int cli_api_open(const struct cli_args *args, struct cli_api *out);
 int cli_api_call(struct cli_api *api, const char *method, const char *target, const json_t *body, const char *hint, json_t **body_out, char **text_out);
 /* A GET whose answer is a file. -1: *data_out is to be freed (NULL with --curl). */
 int cli_api_bytes(struct cli_api *api, const char *target, char **data_out, size_t *bytes_out);
-/* All pages of a list: target has no page_token yet. *text_out: the first body when there is only one page, else one body of the same shape. */
+/* All pages of a list: target has no page_token yet. *text_out, which may be NULL: the first body when there is only one page, else one body of the same shape. */
 int cli_api_list(struct cli_api *api, const char *target, const char *hint, json_t **items_out, char **text_out);
 
 /* The same, and an empty list when the thing is not there (404); only from one page does it know the ETag. */

@@ -114,7 +114,7 @@ static int post_election(struct cli_api *api, const json_t *partitions, bool unc
     if (ask == NULL) return no_memory();
     if (partitions != NULL) json_object_set(ask, "partitions", (json_t *)(uintptr_t)partitions);
     if (unclean) json_object_set_new(ask, "accept_data_loss", json_true());
-    const int code = cli_api_call(api, "POST", "/v1/elections", ask, "ottla topic list --state offline", body, text);
+    const int code = cli_api_call(api, "POST", "/v1/elections", ask, unclean ? "ottla topic list --internal --state offline" : "ottla topic isr", body, text);
     json_decref(ask);
     return code;
 }

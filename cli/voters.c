@@ -45,7 +45,7 @@ static void print_rows(const struct ot_describe_quorum_response *response, bool 
 {
     const struct ot_describe_quorum_response_partition_data *quorum = &response->topics.items[0].partitions.items[0];
     if (json) printf("{\"coordinator\":%d,\"term\":%d,\"voters\":[", quorum->leader_id, quorum->leader_epoch);
-    else printf("%-8s %-24s %-40s %s\n", "VOTER", "DIRECTORY", "PEERS AT", "");
+    else printf("%5s  %-22s  %s  %s\n", "VOTER", "DIRECTORY", "IS-COORDINATOR", "PEERS-AT");
     for (int32_t i = 0; i < quorum->current_voters.count; i++) {
         const struct ot_describe_quorum_response_replica_state *voter = &quorum->current_voters.items[i];
         char directory[23] = "", place[300] = "";
@@ -57,7 +57,7 @@ static void print_rows(const struct ot_describe_quorum_response *response, bool 
         }
         if (json) printf("%s{\"broker\":%d,\"directory_id\":\"%s\",\"peers_at\":\"%s\",\"is_coordinator\":%s}", i == 0 ? "" : ",", voter->replica_id, directory, place,
             voter->replica_id == quorum->leader_id ? "true" : "false");
-        else printf("%-8d %-24s %-40s %s\n", voter->replica_id, directory, place, voter->replica_id == quorum->leader_id ? "coordinator" : "");
+        else printf("%5d  %-22s  %-14s  %s\n", voter->replica_id, directory, voter->replica_id == quorum->leader_id ? "yes" : "no", place);
     }
     if (json) puts("]}");
 }

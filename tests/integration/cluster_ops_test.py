@@ -74,6 +74,12 @@ def test_a_drained_broker_leads_nothing_until_it_is_undrained(make):
     harness.until(lambda: 2 in leaders(cluster.nodes[1], "t").values(), 30, lambda: leaders(cluster.nodes[1], "t"))
     assert get(cluster.nodes[1], "/v1/brokers/2")["state"] == "running"
     load.stop()
+
+    def told():
+        rows = get(cluster.nodes[1], "/v1/events?types=maintenance_begun,maintenance_ended&broker=2&order=oldest")["items"]
+        return [row["type"] for row in rows] == ["maintenance_begun", "maintenance_ended"]
+    harness.until(told, 20, lambda: get(cluster.nodes[1], "/v1/events?types=broker,config"))
+    assert "maintenance_ended" in cli(cluster.nodes[1], "events", "--types", "broker", "--broker", "2")
     assert load.failed == []
     check_nothing_lost(load, read_all(cluster.bootstrap(), "t", 6), once=True)
 
@@ -223,6 +229,9 @@ def test_what_an_unclean_election_would_lose_is_told_before_it_is_made(make):
     ask = {"type": "unclean", "accept_data_loss": True, "partitions": [{"topic": "t", "partition": 0}]}
     dry = rest(cluster.nodes[third], "POST", "/v1/elections", {**ask, "dry_run": True}, expect=200)[1]["items"][0]
     assert (dry["old_leader"], dry["new_leader"], dry["log_end_offset"]) == (None, second, held) and leaders(cluster.nodes[third], "t")[0] == -1
+    assert json.loads(cli(cluster.nodes[third], "elect", "t", "--type", "unclean", "--dry-run", "-o", "json"))["items"] == [dry]     # all partitions of a topic
+    cli(cluster.nodes[third], "elect", "t", "--type", "unclean", code=2)                                        # nobody said lose
+    assert leaders(cluster.nodes[third], "t")[0] == -1
     done = rest(cluster.nodes[third], "POST", "/v1/elections", {**ask, "dry_run": False}, expect=200)[1]["items"][0]
     assert done["new_leader"] == second and done["error"] is None
     harness.until(lambda: leaders(cluster.nodes[third], "t")[0] == second, 10, "it leads")
@@ -269,6 +278,9 @@ def test_moves_are_planned_started_watched_and_cancelled(make):
     again = rest(cluster.nodes[asked], "POST", "/v1/reassignments", {"moves": [{"topic": "t-0", "partition": 0, "replicas": [keeper]}], "dry_run": False})
     assert again[1]["error"] == "REASSIGNMENT_IN_PROGRESS"
     assert "t-0:0 goes back" in cli(cluster.nodes[asked], "reassign", "cancel", "t-0:0")
+    assert set(parts_of(cluster.nodes[asked], "t-0")[0]["replicaNodes"]) == set(part["replicaNodes"])
+    rest(cluster.nodes[asked], "POST", "/v1/reassignments", {"moves": [{"topic": "t-0", "partition": 0, "replicas": target}], "dry_run": False}, expect=202)
+    assert cli(cluster.nodes[asked], "reassign", "cancel", "--all") == "t-0:0 goes back\n"
     assert set(parts_of(cluster.nodes[asked], "t-0")[0]["replicaNodes"]) == set(part["replicaNodes"])
     assert rest(cluster.nodes[asked], "DELETE", "/v1/reassignments/t-0/0", expect=404)[1]["error"] == "NO_REASSIGNMENT_IN_PROGRESS"
 
