@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { GATHERS_MAX = 64, BROKERS_MAX = 2048, ANSWER_BYTES_MAX = 16 << 20, ARENA_BYTES = 64 << 10 };
+#define BYTES_MAX (64u << 20)                  /* of answers that are held as JSON, by all gatherings together: as trees they take several times that */
 
 struct leg {
     struct broker_peer_call peer;
@@ -21,6 +22,7 @@ struct gathering {
     struct rest_gather told;
     struct ot_task task;
     struct ot_peer_rest_request request;
+    size_t bytes;                              /* of the answers that are held */
     uint32_t open;                             /* legs that have not answered, and one while they are made */
     struct leg *legs;
     void (*cancel)(struct rest_call *call);    /* of the handler, before */
@@ -33,6 +35,7 @@ static void end(struct gathering *all)
     call->cancel = all->cancel;
     call->gather = NULL;
     server->gathers--;
+    server->gathered_bytes -= all->bytes;      /* nothing else runs here before they are let go below */
     for (uint32_t i = 0; i < all->told.count; i++) all->told.missing += all->told.brokers[i].status != 200 || all->told.brokers[i].json == NULL;
     all->told.done(&all->told);                /* from here on the call may be gone */
     for (uint32_t i = 0; i < all->told.count; i++) {
@@ -53,18 +56,24 @@ static void one_less(struct gathering *all)
     ot_exec_post(all->told.call->home, &all->task);
 }
 
-static void take(struct rest_gathered *one, int status, const char *text, size_t bytes)
+/* What has no room is as if it had not come: its broker is named. */
+static void take(struct gathering *all, uint32_t index, int status, const char *text, size_t bytes)
 {
+    struct rest_gathered *one = &all->told.brokers[index];
+    struct rest_server *server = all->told.call->server;
     struct rest_faults faults = { .count = 0 };
     one->status = status;
-    if (bytes > 0 && rest_json_parse(text, bytes, &one->json, &faults) != OT_OK) one->json = NULL;
+    if (bytes == 0 || bytes > BYTES_MAX - server->gathered_bytes) return;
+    server->gathered_bytes += bytes;
+    all->bytes += bytes;
+    if (rest_json_parse(text, bytes, &one->json, &faults) != OT_OK) one->json = NULL;
 }
 
 static void own_answered(struct rest_call *inner)
 {
     struct leg *leg = inner->inner_arg;
     struct gathering *all = leg->of;
-    if (inner->out.data != NULL) take(&all->told.brokers[leg->index], inner->status, inner->out.data, inner->out.bytes);
+    if (inner->out.data != NULL) take(all, leg->index, inner->status, inner->out.data, inner->out.bytes);
     rest_inner_free(inner);
     one_less(all);
 }
@@ -75,7 +84,7 @@ static void answered(struct broker_peer_call *peer)
     struct gathering *all = leg->of;
     leg->asking = false;
     if (peer->error == OT_OK && leg->response.status > 0)
-        take(&all->told.brokers[leg->index], leg->response.status, (const char *)leg->response.body.data, leg->response.body.bytes);
+        take(all, leg->index, leg->response.status, (const char *)leg->response.body.data, leg->response.body.bytes);
     broker_peer_call_end(peer);
     one_less(all);
 }
@@ -92,7 +101,9 @@ static void ask(struct gathering *all, uint32_t index, const char *target)
     struct rest_call *call = all->told.call;
     struct leg *leg = &all->legs[index];
     if (all->told.brokers[index].broker == broker_node_id(call->broker)) {
-        if (!rest_inner_get(call, target, false, own_answered, leg)) one_less(all);
+        const struct rest_inner_ask own = { .server = call->server, .method = "GET", .target = target, .request_id = call->request_id, .address = call->peer,
+            .principal = call->principal, .timeout_ms = REST_GATHER_US / 1000 };
+        if (rest_inner_start(&own, own_answered, leg) == NULL) one_less(all);
         return;
     }
     leg->peer = (struct broker_peer_call){ .node_id = all->told.brokers[index].broker, .api = OT_API_PEER_REST, .version = 0, .request = &all->request, .response = &leg->response,
@@ -280,14 +291,16 @@ static bool is_one_of(const char *list, const char *name, size_t bytes)
 
 const char *rest_gather_target(struct rest_call *call, const char *without, const char *more)
 {
-    const size_t path = strcspn(call->target, "?"), bytes = strlen(call->target) + (more == NULL ? 0 : strlen(more)) + 4;
+    const size_t path = strcspn(call->target, "?#"), bytes = strlen(call->target) + (more == NULL ? 0 : strlen(more)) + 4;
     char *out = ot_arena_alloc(&call->arena, bytes);
     if (out == NULL) return NULL;
     size_t at = (size_t)snprintf(out, bytes, "%.*s", (int)path, call->target);
     char mark = '?';
-    for (const char *pair = call->target + path + (call->target[path] == '?'); *pair != 0;) {
-        const size_t length = strcspn(pair, "&"), name = strcspn(pair, "=&");
-        if (length > 0 && !is_one_of("fields,format,pretty", pair, name) && !is_one_of(without, pair, name)) {
+    uint32_t index = 0;
+    for (const char *pair = call->target + path + (call->target[path] == '?'); *pair != 0 && *pair != '#';) {      /* in the order of call->uri.query, where names are decoded */
+        const size_t length = strcspn(pair, "&#");
+        const struct ot_str name = length > 0 ? call->uri.query[index++].name : (struct ot_str){ .null = true };
+        if (length > 0 && !is_one_of("fields,format,pretty", name.data, name.bytes) && !is_one_of(without, name.data, name.bytes)) {
             at += (size_t)snprintf(out + at, bytes - at, "%c%.*s", mark, (int)length, pair);
             mark = '&';
         }

@@ -35,10 +35,17 @@ static bool take(struct rest_group *job, const struct ot_offset_fetch_response_o
     return job->parts != NULL;
 }
 
+static void cancel(struct rest_call *call)
+{
+    struct asking *asking = call->state;
+    broker_peer_call_abort(call->broker, &asking->call);
+}
+
 static void answered(struct broker_peer_call *call)
 {
     struct asking *asking = OT_CONTAINER(call, struct asking, call);
     struct rest_group *job = asking->job;
+    job->call->cancel = NULL;
     enum ot_err err = call->error == OT_OK && asking->response.groups.count == 1 ? (enum ot_err)asking->response.groups.items[0].error_code : OT_ERR_COORDINATOR_NOT_AVAILABLE;
     if (err == OT_OK && !take(job, &asking->response.groups.items[0])) err = OT_ERR_NO_MEMORY;
     broker_peer_call_end(call);
@@ -68,5 +75,7 @@ void rest_group_fetch_from(struct rest_group *job, int32_t coordinator, struct o
     request.groups.count = 1;
     asking->call = (struct broker_peer_call){ .node_id = coordinator, .api = OT_API_OFFSET_FETCH, .version = VERSION, .request = &request, .response = &asking->response,
         .arena = &asking->arena, .deadline_us = ot_exec_now_us(call->home) + DEADLINE_US, .home = call->home, .done = answered, .alone = true };
+    call->state = asking;
+    call->cancel = cancel;
     broker_peer_call(call->broker, &asking->call);
 }

@@ -95,12 +95,18 @@ static void refused(struct rest_hop *hop)
 {
     struct rest_call *call = hop->call;
     const int32_t node = hop->node;
-    const bool large = ot_str_equal(hop->response.error, ot_str_of("TOO_LARGE")), closed = hop->response.error.bytes == 0;
+    const char *why = kept(call, hop->response.error);
+    const bool large = why != NULL && strcmp(why, REST_HOP_TOO_LARGE) == 0, untold = why != NULL && strcmp(why, REST_HOP_UNTOLD) == 0;
     broker_peer_call_end(&hop->peer);
+    if (untold || (large && call->method != REST_GET)) {
+        hop->silence = OT_ERR_NO_MEMORY;
+        give_up(hop, call->method != REST_GET);
+        return;
+    }
     leave(hop);
     if (large) rest_problem_http(call, "HTTP_CONTENT_TOO_LARGE", "the answer has more than %u bytes, which is the most that goes from broker to broker: ask for less, or ask broker %d itself", REST_HOP_BYTES_MAX, node);
-    else if (closed) rest_problem_http(call, "HTTP_SERVICE_UNAVAILABLE", "broker %d %s and serves no REST (now)", node, name_of(call));
-    else rest_problem_http(call, "HTTP_SERVICE_UNAVAILABLE", "broker %d %s and has no memory for the request now", node, name_of(call));
+    else if (why != NULL && why[0] == 0) rest_problem_http(call, "HTTP_SERVICE_UNAVAILABLE", "broker %d %s and serves no REST (now)", node, name_of(call));
+    else rest_problem_http(call, "HTTP_SERVICE_UNAVAILABLE", "broker %d %s and does not take the request: %s", node, name_of(call), why == NULL ? "no memory here" : why);
 }
 
 /* ---- again, once the metadata had time to follow */

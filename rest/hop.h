@@ -29,8 +29,8 @@ struct rest_gather {
 };
 /* Is there anybody else to ask? False too for a call that has come by a hop: it is answered from here alone. */
 bool rest_gather_wanted(struct rest_call *call);
-/* GET of target at every live broker, this one included, all at once, with the principal of the call; done after two seconds at the latest, with what came until then. It answers the
- * call before it returns, or takes what it wants with it (json_incref): afterwards the gather is gone. */
+/* GET of target at every live broker, this one included, all at once, with the principal of the call; others are waited for two seconds at the latest, and the part of this
+ * one has them as its timeout; done gets what came until then. What has no room in memory beside the answers of other gatherings is missing. It answers the call before it returns, or takes what it wants with it (json_incref): afterwards the gather is gone. */
 void rest_gather(struct rest_call *call, const char *target, void *arg, void (*done)(struct rest_gather *gather));
 /* The same of some. Ids of brokers that are not alive count as missing. */
 void rest_gather_of(struct rest_call *call, const char *target, const int32_t *ids, uint32_t count, void *arg, void (*done)(struct rest_gather *gather));

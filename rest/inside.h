@@ -16,6 +16,9 @@
 
 #define REST_LARGE_BODIES_MAX 4
 #define REST_HOP_BYTES_MAX (32u << 20)         /* of an answer that another broker gives */
+/* Instead of an answer that would have more, or for which there is no memory: what was asked for was done, or refused, all the same. */
+#define REST_HOP_TOO_LARGE "TOO_LARGE"
+#define REST_HOP_UNTOLD "UNTOLD"
 
 struct MHD_Daemon;
 
@@ -64,6 +67,7 @@ struct rest_server {
     uint32_t working;                          /* suspended connections and heartbeats under way; guarded by mutex */
     struct ot_task cancel_task, start_task;
     uint32_t large_bodies, browses, hops, gathers;     /* in work, on exec */
+    size_t gathered_bytes;                     /* of answers of other brokers that are held; on exec */
     /* sampler.c, on exec */
     struct ot_timer sample_timer;
     struct rest_sample *samples; uint32_t sample_next, sample_count;

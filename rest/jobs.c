@@ -115,7 +115,7 @@ void rest_jobs_list(struct rest_call *call)
 static void no_such_job(struct rest_call *call)
 {
     const struct ot_str id = rest_param(call, 0);
-    rest_problem_more(call, OT_ERR_RESOURCE_NOT_FOUND, NULL, "GET /v1/jobs", "there is no job '%.*s', or it ended long ago", (int)OT_MIN(id.bytes, 60u), id.data);
+    rest_problem_more(call, OT_ERR_RESOURCE_NOT_FOUND, NULL, "GET /v1/jobs", "there is no job '%.*s': it never was, ended long ago, or was of a broker that began again since", (int)OT_MIN(id.bytes, 60u), id.data);
 }
 
 /* From the arena: it holds texts of faults. NULL: answered. */

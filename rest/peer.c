@@ -43,7 +43,7 @@ static void answer(struct broker_peer_rest *rest)
     ot_exec_post(rest->call.home, &rest->call.task);
 }
 
-/* Nothing was done. */
+/* Status 0. Nothing was done, but for REST_HOP_TOO_LARGE and REST_HOP_UNTOLD. */
 static void refuse(struct arrival *arrival, const char *error)
 {
     arrival->answered = true;
@@ -61,7 +61,7 @@ static void answered(struct rest_call *inner)
     arrival->inner = inner;
     arrival->answered = true;
     if (headers == NULL || bytes > (size_t)OT_MAX(arrival->rest->in->answer_bytes_max, 0) || bytes > REST_HOP_BYTES_MAX) {
-        refuse(arrival, headers == NULL ? "NO_MEMORY" : "TOO_LARGE");
+        refuse(arrival, headers == NULL ? REST_HOP_UNTOLD : REST_HOP_TOO_LARGE);
         return;
     }
     for (uint32_t i = 0; i < inner->header_count; i++) {
