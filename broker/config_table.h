@@ -31,6 +31,7 @@
     X(peer_listeners, "peer.listeners", LIST, NULL, 0, 0, NULL, RESTART, NULL, "where other brokers connect: host:port; default: this node's place in coordinator.voters, with coordinator.join alone 127.0.0.1:9093, else nowhere") \
     X(peer_advertised_listeners, "peer.advertised.listeners", LIST, NULL, 0, 0, NULL, RESTART, NULL, "host:port that other brokers are told; default: this node's place in coordinator.voters, else the first of peer.listeners") \
     X(peer_secret_file, "peer.secret.file", TEXT, NULL, 0, 0, NULL, RESTART, NULL, "file whose content every broker of the cluster has to know; needed unless peer.listeners is on loopback") \
+    X(peer_congestion_control, "peer.congestion.control", TEXT, "auto", 0, 0, NULL, RESTART, NULL, "TCP congestion control of what this broker sends to those that connect to peer.listeners; auto = the system's, but cubic where that is bbr, whose timers cost more than the sending") \
     X(coordinator_voters, "coordinator.voters", LIST, NULL, 0, 0, NULL, RESTART, NULL, "ID@HOST:PORT of the nodes that found the cluster, the same on each of them; a node that is not among them follows them. Without it this node is a cluster of its own") \
     X(coordinator_join, "coordinator.join", LIST, NULL, 0, 0, NULL, RESTART, NULL, "ID@HOST:PORT of voters of a cluster that exists: this node never founds one, it becomes part of that one") \
     X(coordinator_election_timeout_ms, "coordinator.election.timeout.ms", INT, "1000", 50, 60000, NULL, RESTART, NULL, "silence of the coordinator after which another one is elected, once to twice as long; it is heard of ten times in it") \
@@ -87,7 +88,7 @@
     X(leader_imbalance_check_interval_seconds, "leader.imbalance.check.interval.seconds", LONG, "300", 1, INT32_MAX, NULL, RESTART, NULL, "how often that is looked at") \
     X(leader_imbalance_per_broker_percentage, "leader.imbalance.per.broker.percentage", INT, "10", 0, 100, NULL, RESTART, NULL, "share of what a broker should lead that others may lead") \
     X(replica_selector_class, "replica.selector.class", TEXT, NULL, 0, 0, NULL, RESTART, NULL, "org.apache.kafka.common.replica.RackAwareReplicaSelector: consumers that name their rack read from a replica there") \
-    X(replica_socket_receive_buffer_bytes, "replica.socket.receive.buffer.bytes", INT, "65536", -1, INT32_MAX, NULL, RESTART, NULL, "receive buffer of a connection to a leader; below 1 = the system's") \
+    X(replica_socket_receive_buffer_bytes, "replica.socket.receive.buffer.bytes", INT, "-1", -1, INT32_MAX, NULL, RESTART, NULL, "receive buffer of a connection to a leader; below 1 = the system's, which grows with the need: Kafka's default of 65536 makes large batches a third dearer") \
     X(replica_socket_timeout_ms, "replica.socket.timeout.ms", INT, "30000", 1, INT32_MAX / 2, NULL, RESTART, NULL, "silence of a leader that owes an answer after which the connection is made anew") \
     X(replica_fetch_backoff_ms, "replica.fetch.backoff.ms", INT, "1000", 0, INT32_MAX / 2, NULL, RESTART, NULL, "longest pause after a failed fetch; the first ones are shorter") \
     X(log_cleaner_delete_retention_ms, "log.cleaner.delete.retention.ms", LONG, "86400000", 0, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "how long tombstones stay") \

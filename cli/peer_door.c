@@ -103,6 +103,9 @@ int cli_peer_bind(struct cli_peer_door *door, const struct broker_config *config
     door->door = (struct rpc_kafka_listener){ .name = BROKER_PEER_LISTENER };
     enum ot_err err = ot_net_listen(door->listener.host, door->listener.port, config->socket_listen_backlog_size, door->door.fds, &door->door.fd_count, &port, why, sizeof(why));
     if (err != OT_OK) return cli_fail(CLI_FAILED, NULL, "peer.listeners: %s%s", why[0] != 0 ? why : ot_err_text(err), err == OT_ERR_EXISTS ? cli_port_taken(door->listener.port, taken) : "");
+    for (uint32_t i = 0; i < door->door.fd_count; i++)
+        if (ot_net_congestion(door->door.fds[i], config->peer_congestion_control) != OT_OK)
+            return cli_fail(CLI_USAGE, NULL, "peer.congestion.control: this system has no %s", config->peer_congestion_control);
     if (door->setup.secret_bytes == 0 && needs_secret(door))
         return cli_fail(CLI_USAGE, "head -c 32 /dev/urandom | base64 > peer.secret, on every broker, and --set peer.secret.file=peer.secret",
             "peer.listeners is not on loopback, and without peer.secret.file anybody who reaches it could speak as a broker");

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +115,17 @@ static bool named_before(const struct addrinfo *first, const struct addrinfo *on
         if (first->ai_addrlen == one->ai_addrlen && memcmp(first->ai_addr, one->ai_addr, one->ai_addrlen) == 0) return true;
     }
     return false;
+}
+
+/* On the socket that listens: one that was accepted under bbr paces for ever, whatever it is told afterwards. */
+enum ot_err ot_net_congestion(int listen_fd, const char *name)
+{
+    char now[16] = "";                     /* the kernel's TCP_CA_NAME_MAX */
+    socklen_t bytes = sizeof now - 1;
+    if (strcmp(name, "auto") != 0) return setsockopt(listen_fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0 ? OT_OK : OT_ERR_NOT_FOUND;
+    if (getsockopt(listen_fd, IPPROTO_TCP, TCP_CONGESTION, now, &bytes) == 0 && strncmp(now, "bbr", 3) == 0)
+        (void)setsockopt(listen_fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5);      /* a kernel without it: bbr */
+    return OT_OK;
 }
 
 enum ot_err ot_net_listen(const char *host, uint16_t port, int backlog, int fds_out[static OT_NET_SOCKETS_MAX], uint32_t *count_out,

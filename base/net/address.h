@@ -18,6 +18,10 @@ bool ot_net_is_loopback(const char *host);
 OT_MUST_CHECK enum ot_err ot_net_listen(const char *host, uint16_t port, int backlog, int fds_out[static OT_NET_SOCKETS_MAX], uint32_t *count_out,
     uint16_t *port_out, char *text_out, size_t text_bytes);
 
+/* The congestion control that connections accepted on this listening socket begin with. "auto": the system's, but cubic in the place of bbr, which arms a timer for what it paces: among
+ * brokers that costs more than the sending. NOT_FOUND: the system has none of this name. */
+OT_MUST_CHECK enum ot_err ot_net_congestion(int listen_fd, const char *name);
+
 #define OT_NET_NAME_BYTES 64   /* "[ffff:…]:65535" and its end */
 /* "127.0.0.1:50412" of the other side or, with local, of ours; an IPv4 address that came over IPv6 is written as IPv4. host_out (46 bytes, or NULL) is the address alone. */
 void ot_net_socket_name(int fd, bool local, char out[static OT_NET_NAME_BYTES], char *host_out, uint16_t *port_out);

@@ -127,7 +127,8 @@ static struct ot_net_setup net_setup(const struct broker_config *config, const s
         .request_pool = setup->request_pool, .response_pool = setup->response_pool,
         .io = setup->io, .io_exec = setup->io_exec,
         .request_bytes_max = (uint32_t)config->socket_request_max_bytes,
-        .send_buffer_bytes = config->socket_send_buffer_bytes, .receive_buffer_bytes = config->socket_receive_buffer_bytes,
+        /* followers read in megabytes: Kafka's 102400 is a wake-up for every hundred kilobytes */
+        .send_buffer_bytes = setup->peer ? -1 : config->socket_send_buffer_bytes, .receive_buffer_bytes = setup->peer ? -1 : config->socket_receive_buffer_bytes,
         .connections_max = (uint32_t)config->max_connections, .connections_per_ip_max = (uint32_t)config->max_connections_per_ip,
         .idle_us = config->connections_max_idle_ms < 0 || config->connections_max_idle_ms > INT64_MAX / 1000 ? -1 : config->connections_max_idle_ms * 1000,
         .progress_us = OT_MIN(config->ottla_connection_progress_timeout_ms, INT64_MAX / 1000) * 1000,

@@ -76,14 +76,24 @@ def test_as_many_streams_of_fetches_as_are_wanted(make, name, fetchers):
     assert not [client for client in streams() if int(client.rsplit("-", 1)[1]) > fetchers]
 
 
+def established(node, ports):
+    """What the system tells of this broker's connections to or at those ports."""
+    out = subprocess.run(["ss", "-tnmpiH", "state", "established"], capture_output=True, text=True, check=True, timeout=30).stdout
+    return [line for line in out.replace("\n\t", " ").splitlines()
+            if f"pid={node.process.pid}," in line and any(f":{port} " in line.split("users:")[0] for port in ports)]
+
+
 def receive_buffers(node, ports):
-    """Of this broker's connections to those ports, as the system tells (it doubles what is asked for)."""
-    out = subprocess.run(["ss", "-tnmpH", "state", "established"], capture_output=True, text=True, check=True, timeout=30).stdout
-    lines, found = out.replace("\n\t", " ").splitlines(), set()
-    for line in lines:
-        if f"pid={node.process.pid}," in line and any(f":{port} " in line.split("users:")[0] for port in ports):
-            found.add(int(line.split(",rb")[1].split(",")[0]))
-    return found
+    """The system doubles what is asked for."""
+    return {int(line.split(",rb")[1].split(",")[0]) for line in established(node, ports)}
+
+
+def test_congestion_control_among_brokers(make, name):
+    cluster = started(make(peer_congestion_control="reno"))
+    create(cluster.nodes[1], name, 3)
+    wait_isr(cluster, name, [1, 2, 3])
+    mine = [line for node in cluster.nodes.values() for line in established(node, [node.peer_port]) if line.split()[2].endswith(f":{node.peer_port}")]
+    assert mine and all(" reno " in line for line in mine)
 
 
 def test_the_receive_buffer_of_a_connection_to_a_leader(make, name):

@@ -257,6 +257,7 @@ static const struct { const char *key, *why; } differences[] = {
     { "log.roll.ms", "null there: it comes from its synonym, whose default it has here" },
     { "node.id", "has no default there" },
     { "num.replica.fetchers", "the threads are there from the start" },
+    { "replica.socket.receive.buffer.bytes", "the system sizes it better" },
     { "socket.receive.buffer.bytes", "the system sizes it better" },
 };
 

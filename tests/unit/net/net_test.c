@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 
 static uint16_t serve(const char *host)
 {
@@ -316,6 +317,45 @@ static void a_port_in_use_is_named(void **state)
     for (uint32_t i = 0; i < count; i++) close(fds[i]);
 }
 
+static void congestion_of_accepted(const char *name, char now[static 16])
+{
+    int fds[OT_NET_SOCKETS_MAX];
+    uint32_t count = 0;
+    uint16_t port = 0;
+    char text[200] = "";
+    socklen_t bytes = 15;
+    assert_int_equal(ot_net_listen("127.0.0.1", 0, 5, fds, &count, &port, text, sizeof text), OT_OK);
+    if (name != NULL) assert_int_equal(ot_net_congestion(fds[0], name), OT_OK);
+    const struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(client, (const struct sockaddr *)&to, sizeof to), 0);
+    const int fd = accept4(fds[0], NULL, NULL, SOCK_CLOEXEC);
+    assert_true(fd >= 0);
+    memset(now, 0, 16);
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, now, &bytes), 0);
+    close(fd);
+    close(client);
+    close(fds[0]);
+}
+
+static void what_is_accepted_has_the_congestion_control_of_its_listener(void **state)
+{
+    (void)state;
+    char usual[16], found[16];
+    congestion_of_accepted(NULL, usual);
+    congestion_of_accepted("auto", found);
+    assert_string_equal(found, strncmp(usual, "bbr", 3) == 0 ? "cubic" : usual);
+    congestion_of_accepted("reno", found);             /* every kernel has it */
+    assert_string_equal(found, "reno");
+    int fds[OT_NET_SOCKETS_MAX];
+    uint32_t count = 0;
+    uint16_t port = 0;
+    char text[200] = "";
+    assert_int_equal(ot_net_listen("127.0.0.1", 0, 5, fds, &count, &port, text, sizeof text), OT_OK);
+    assert_int_equal(ot_net_congestion(fds[0], "no-such"), OT_ERR_NOT_FOUND);
+    close(fds[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +370,7 @@ int main(void)
         cmocka_unit_test(a_stop_does_not_wait_for_ever),
         cmocka_unit_test(addresses_are_read_as_configuration_writes_them),
         cmocka_unit_test(a_port_in_use_is_named),
+        cmocka_unit_test(what_is_accepted_has_the_congestion_control_of_its_listener),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
