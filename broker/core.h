@@ -132,7 +132,6 @@ struct broker_partition {
     _Atomic int64_t high_watermark, last_stable_offset;
     uint32_t keeper_users;                     /* offset questions under way: retirement waits for them */
     int64_t reserved_end;                      /* next offset to give */
-    int64_t handed_end;                        /* of a broker that hands over: where reserved_end was when that began */
     int64_t state_end;                         /* producer state and transaction index hold all below: the high watermark goes no further, whatever the log's end is */
     struct eng_completed_txn *unindexed;       /* of the lane: aborted transactions that the index file had no room for; they hold state_end back */
     uint32_t unindexed_count;                  /* written by the lane under the mutex. Above 0: no flush, so that a recovery finds the marker again */

@@ -36,7 +36,7 @@ const char *broker_loss_reason(enum coord_loss loss)
 void broker_election_ask(const struct broker_survey_part *part, const struct coord_verdict *verdict, enum coord_loss loss, struct coord_member *members, struct coord_request *out)
 {
     for (uint32_t i = 0; i < part->answer_count; i++) members[i] = (struct coord_member){ part->answers[i].broker_id, part->answers[i].broker_epoch };
-    *out = (struct coord_request){ .ask = COORD_ASK_ELECT, .if_version = -1, .u.elect = { .topic_id = part->topic_id, .partition = part->partition, .unclean = true,
+    *out = (struct coord_request){ .ask = COORD_ASK_ELECT, .if_version = -1, .u.elect = { .topic_id = part->topic_id, .partition = part->partition,
         .candidate = part->answers[verdict->winner].broker_id, .partition_epoch = part->row.partition_epoch, .loss = loss, .loss_from = verdict->loss_from, .answers = members,
         .answer_count = part->answer_count } };
 }

@@ -76,10 +76,11 @@ bool broker_part_stop_waiting(struct broker_produce_part *part)
     return waited;
 }
 
-/* Is it answered once all in sync have it? While this broker hands over, acks=1 is too: what is in this log alone goes when another one leads. */
+/* Is it answered once all in sync have it? While this broker hands over all that it leads, or this partition, acks=1 is too: what is in this log alone goes when another one leads. */
 static bool waits_for_all(const struct broker_partition *partition, const struct broker_produce_part *part)
 {
-    return part->call->acks == -1 || (part->call->acks == 1 && partition->replica_count > 1 && atomic_load(&partition->core->handing_over));
+    const bool handing_over = atomic_load(&partition->core->handing_over) || replica_hands_over(&partition->replica);
+    return part->call->acks == -1 || (part->call->acks == 1 && partition->replica_count > 1 && handing_over);
 }
 
 /* A repeated batch is answered as its original, and no earlier than that. */

@@ -10,11 +10,11 @@
 #include <time.h>
 
 #define REGISTER_US 5000000                    /* of one attempt; then it is told that we still wait */
-#define SOON_US 100000                         /* until something is as it should be: unfenced, or all handed over */
+#define SOON_US 100000                         /* until something is as it should be: unfenced, told, registered */
+#define LEAVING_US 20000                       /* until all is handed over */
 #define AFTER_CHANGE_US 10000                  /* a change of brokers waits for all to have applied it */
 #define LEAVE_SILENCE_US 3000000               /* leaving, and no coordinator that answers: its session ends instead */
 #define TAIL_US 3000000                        /* leaving, and replicas that do not take the end of a log: they go without it */
-#define TAIL_LOOK_MS 5
 
 static const struct broker_config *config_of(struct broker *broker) { return broker_config_current(broker->setup.config); }
 static int64_t now_of(struct broker *broker) { return ot_exec_now_us(broker->setup.coord_exec); }
@@ -285,8 +285,42 @@ static void answered(struct broker_ask *ask)
     } else {
         beaten(broker, &ask->request);
     }
-    const bool soon = ask->request.error != OT_OK || registration_ || is_telling(member) || member->leaving || member->registering || (member->serving && ask->request.fenced);
-    beat_at(broker, soon ? SOON_US : (int64_t)config_of(broker)->broker_heartbeat_interval_ms * 1000);
+    const bool soon = ask->request.error != OT_OK || registration_ || is_telling(member) || member->registering || (member->serving && ask->request.fenced);
+    beat_at(broker, member->leaving ? LEAVING_US : soon ? SOON_US : (int64_t)config_of(broker)->broker_heartbeat_interval_ms * 1000);
+}
+
+/* ---- tails: what acks=1 was answered for gets to all that are in sync before others lead. From the stop on nothing more is answered before it has */
+
+static void tail_note(void *arg, struct broker_partition *partition)
+{
+    (void)arg;
+    pthread_mutex_lock(&partition->mutex);
+    if (partition->is_leader) partition->replica.joins_from = partition->reserved_end;
+    pthread_mutex_unlock(&partition->mutex);
+}
+
+static void tail_count(void *arg, struct broker_partition *partition)
+{
+    uint32_t *count = arg;
+    pthread_mutex_lock(&partition->mutex);
+    const struct replica *replica = &partition->replica;
+    *count += partition->is_leader && !replica_all_have(replica, OT_MAX(replica->joins_from, replica->epoch_start));
+    pthread_mutex_unlock(&partition->mutex);
+}
+
+/* Or they do not in time: then it goes all the same. */
+static bool tails_settled(struct broker *broker)
+{
+    struct broker_member *member = &broker->member;
+    uint32_t open = 0;
+    if (member->tails_end_us == 0) return true;
+    broker_partitions_each(broker, tail_count, &open);
+    if (open > 0 && now_of(broker) < member->tails_end_us) return false;
+    if (open > 0) {
+        member->tails_end_us = 0;              /* that is told once */
+        ot_log(OT_LOG_WARN, "broker", "tails_not_replicated", "partitions=%u text=\"replicas that are in sync do not have all that acks=1 acknowledged here: it goes when another one leads\"", open);
+    }
+    return true;
 }
 
 static void beat(struct broker *broker)
@@ -304,7 +338,7 @@ static void beat(struct broker *broker)
     member->ask.request = member->registering || telling ? registration(broker, COORD_BOOT_PROCESS_CRASH)
         : (struct coord_request){ .ask = COORD_ASK_HEARTBEAT, .if_version = -1, .u.heartbeat = { .broker_id = broker->node_id,
             .broker_epoch = atomic_load(&broker->broker_epoch), .applied_version = broker_coordinator_value(broker->coordinator)->stamp.version,
-            .want_fence = !member->serving, .want_shutdown = member->leaving } };
+            .want_fence = !member->serving, .want_shutdown = member->leaving && tails_settled(broker) } };
     broker_coordinator_ask(broker->coordinator, &member->ask);
 }
 
@@ -365,45 +399,11 @@ void broker_wait_electable(struct broker *broker)
 
 /* ---- going */
 
-static void tail_note(void *arg, struct broker_partition *partition)
-{
-    (void)arg;
-    pthread_mutex_lock(&partition->mutex);
-    partition->handed_end = partition->is_leader && partition->isr_count > 1 ? partition->reserved_end : 0;
-    pthread_mutex_unlock(&partition->mutex);
-}
-
-static void tail_count(void *arg, struct broker_partition *partition)
-{
-    uint32_t *count = arg;
-    pthread_mutex_lock(&partition->mutex);
-    *count += partition->is_leader && atomic_load(&partition->high_watermark) < partition->handed_end;
-    pthread_mutex_unlock(&partition->mutex);
-}
-
-/* Before others lead: what was acknowledged so far (acks=1) gets to all that are in sync; from now on nothing is acknowledged before it has. */
-static void tails_settle(struct broker *broker, int64_t end_us)
-{
-    struct broker_member *member = &broker->member;
-    uint32_t open = 0;
-    atomic_store(&broker->core.handing_over, true);
-    broker_partitions_each(broker, tail_note, NULL);
-    do {
-        open = 0;
-        broker_partitions_each(broker, tail_count, &open);
-        if (open == 0) return;
-        const struct timespec until = broker_until(TAIL_LOOK_MS);
-        pthread_mutex_lock(&member->mutex);
-        (void)pthread_cond_clockwait(&member->changed, &member->mutex, CLOCK_MONOTONIC, &until);
-        pthread_mutex_unlock(&member->mutex);
-    } while (now_of(broker) < end_us);
-    ot_log(OT_LOG_WARN, "broker", "tails_not_replicated", "partitions=%u text=\"replicas that are in sync do not have all that acks=1 acknowledged here: it goes when another one leads\"", open);
-}
-
 static void leave_run(struct ot_task *task)
 {
     struct broker *broker = OT_CONTAINER(task, struct broker, member.leave_task);
     broker->member.leaving = true;
+    broker->member.tails_end_us = now_of(broker) + OT_MIN(config_of(broker)->ottla_shutdown_handover_timeout_ms * 1000, (int64_t)TAIL_US);
     beat_at(broker, 0);
 }
 
@@ -414,7 +414,8 @@ void broker_member_leave(struct broker *broker)
         return;
     }
     const int64_t began_us = now_of(broker), end_us = began_us + config_of(broker)->ottla_shutdown_handover_timeout_ms * 1000;
-    tails_settle(broker, OT_MIN(end_us, began_us + TAIL_US));
+    atomic_store(&broker->core.handing_over, true);
+    broker_partitions_each(broker, tail_note, NULL);
     pthread_mutex_lock(&member->mutex);
     member->answered_us = now_of(broker);
     ot_exec_post(broker->setup.coord_exec, &member->leave_task);

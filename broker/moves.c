@@ -7,7 +7,9 @@
 
 #define SURVEY_US 2000000
 #define AGAIN_US 200000
-#define UNCLEAN_US 30000000                    /* when nobody says how long */
+#define LONG_US 30000000                       /* when nobody says how long */
+#define LOOK_US 10000                          /* at leaders that hand over */
+enum { PREFERRED_MAX = 1000 };                 /* in one request: they hand over at one time */
 
 struct asking {
     struct broker_ask ask;
@@ -21,7 +23,17 @@ struct asking {
     struct ot_timer timer;
     int64_t waited_us, deadline_us;
 };
-struct broker_moves_asks { struct ot_task begin; struct broker_moves *of; struct asking all[BROKER_MOVES_ASKED_MAX]; };
+/* Preferred elections, as many as fit in one request; the next when all of these have ended. */
+struct preferring {
+    struct broker_ask ask;
+    struct broker_moves *of;
+    struct ot_timer timer;
+    int64_t deadline_us;
+    uint32_t next, count;                      /* next: of the moves */
+    struct coord_prefer items[PREFERRED_MAX];
+    struct broker_move *moves[PREFERRED_MAX];  /* NULL: ended */
+};
+struct broker_moves_asks { struct ot_task begin; struct broker_moves *of; struct preferring preferring; struct asking all[BROKER_MOVES_ASKED_MAX]; };
 
 static void done_run(struct ot_task *task)
 {
@@ -58,7 +70,7 @@ static bool ask_next(struct asking *asking)
     while (moves->next < moves->count) {
         struct broker_move *move = &moves->moves[moves->next++];
         struct ot_uuid topic_id;
-        if (move->error != OT_OK) continue;
+        if (move->error != OT_OK || move->kind == BROKER_MOVE_ELECT_PREFERRED) continue;
         if (!topic_id_of(moves->broker, move->topic, &topic_id)) {
             move->error = OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
             continue;
@@ -70,27 +82,26 @@ static bool ask_next(struct asking *asking)
             unclean_begin(asking, &topic_id);
             return true;
         }
-        if (move->kind == BROKER_MOVE_REASSIGN) {
-            request->ask = COORD_ASK_REASSIGN;
-            request->u.reassign = (struct coord_reassign_ask){ topic_id, move->partition, move->target, move->count };
-        } else {
-            request->ask = COORD_ASK_ELECT;
-            request->u.elect = (struct coord_elect_ask){ .topic_id = topic_id, .partition = move->partition };
-        }
+        request->ask = COORD_ASK_REASSIGN;
+        request->u.reassign = (struct coord_reassign_ask){ topic_id, move->partition, move->target, move->count };
         broker_coordinator_ask(moves->broker->coordinator, &asking->ask);
         return true;
     }
     return false;
 }
 
-static void settled(struct asking *asking, enum ot_err error, const char *text)
+static void end_of(struct broker_move *move, enum ot_err error, const char *text)
 {
-    struct broker_move *move = asking->move;
     move->error = error;
     if (error != OT_OK) (void)snprintf(move->text, sizeof move->text, "%s", text);
     else
         ot_log(OT_LOG_INFO, "partition", "moved", "topic=%.*s partition=%d by=%s", (int)move->topic.bytes, move->topic.data, move->partition,
             move->kind == BROKER_MOVE_REASSIGN ? "reassignment" : move->kind == BROKER_MOVE_ELECT_UNCLEAN ? "unclean_election" : "preferred_election");
+}
+
+static void settled(struct asking *asking, enum ot_err error, const char *text)
+{
+    end_of(asking->move, error, text);
     if (!ask_next(asking)) one_less(asking->of);
 }
 
@@ -100,9 +111,86 @@ static void answered(struct broker_ask *ask)
     settled(asking, ask->request.error, ask->request.text);
 }
 
+/* ---- preferred elections: the leader hands over, which its row tells */
+
+static void prefer_next(struct preferring *preferring);
+
+static struct ot_exec *coord_exec_of(const struct broker_moves *moves) { return moves->broker->setup.coord_exec; }
+static int64_t most_us_of(const struct broker_moves *moves) { return moves->timeout_ms > 0 ? (int64_t)moves->timeout_ms * 1000 : LONG_US; }
+
+/* Does it still hand over to that one? Else the move has ended, well or not. */
+static bool hands_over(struct preferring *preferring, uint32_t i)
+{
+    const struct coord_prefer *item = &preferring->items[i];
+    struct broker_move *move = preferring->moves[i];
+    struct coord_partition row;
+    const enum ot_err err = coord_partition_get(broker_coordinator_value(preferring->of->broker->coordinator), &item->topic_id, item->partition, &row);
+    if (err != OT_OK) end_of(move, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, "No such partition.");
+    else if (row.leader == item->leader) end_of(move, OT_OK, "");
+    else if (row.successor != coord_replica_bit(&row, item->leader) || row.successor == 0)
+        end_of(move, OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader did not get all records in time, or is not in sync any more.");
+    else return true;
+    return false;
+}
+
+static void look_at(struct preferring *preferring)
+{
+    const int64_t now_us = ot_exec_now_us(coord_exec_of(preferring->of));
+    const bool over = now_us >= preferring->deadline_us || atomic_load(&preferring->of->broker->stage) != BROKER_SERVING;
+    uint32_t open = 0;
+    for (uint32_t i = 0; i < preferring->count; i++) {
+        if (preferring->moves[i] == NULL) continue;
+        const bool waits = hands_over(preferring, i);
+        if (waits && over) end_of(preferring->moves[i], OT_ERR_REQUEST_TIMED_OUT, "The leader has not handed over yet.");
+        if (waits && !over) open++;
+        else preferring->moves[i] = NULL;
+    }
+    if (open > 0) ot_exec_timer_set(coord_exec_of(preferring->of), &preferring->timer, now_us + LOOK_US);
+    else prefer_next(preferring);
+}
+
+static void look_fired(struct ot_timer *timer) { look_at(OT_CONTAINER(timer, struct preferring, timer)); }
+
+static void preferred(struct broker_ask *ask)
+{
+    struct preferring *preferring = OT_CONTAINER(ask, struct preferring, ask);
+    for (uint32_t i = 0; i < preferring->count; i++) {
+        const enum ot_err error = ask->request.error != OT_OK ? ask->request.error : preferring->items[i].error;
+        if (error == OT_OK) continue;
+        end_of(preferring->moves[i], error, ask->request.error != OT_OK ? ask->request.text : error == OT_ERR_ELECTION_NOT_NEEDED ? "Leader election not needed for topic partition."
+            : error == OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE ? "The preferred leader is not available or not in sync." : ot_err_text(error));
+        preferring->moves[i] = NULL;
+    }
+    look_at(preferring);
+}
+
+/* On the coordinator's thread. */
+static void prefer_next(struct preferring *preferring)
+{
+    struct broker_moves *moves = preferring->of;
+    preferring->count = 0;
+    while (preferring->next < moves->count && preferring->count < PREFERRED_MAX) {
+        struct broker_move *move = &moves->moves[preferring->next++];
+        struct coord_prefer *item = &preferring->items[preferring->count];
+        if (move->error != OT_OK || move->kind != BROKER_MOVE_ELECT_PREFERRED) continue;
+        *item = (struct coord_prefer){ .partition = move->partition, .leader = -1 };
+        if (topic_id_of(moves->broker, move->topic, &item->topic_id)) preferring->moves[preferring->count++] = move;
+        else end_of(move, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, "No such topic.");
+    }
+    if (preferring->count == 0) {
+        one_less(moves);
+        return;
+    }
+    preferring->timer.fired = look_fired;
+    preferring->deadline_us = ot_exec_now_us(coord_exec_of(moves)) + most_us_of(moves);
+    preferring->ask = (struct broker_ask){ .answered = preferred, .timeout_us = most_us_of(moves),
+        .request = { .ask = COORD_ASK_PREFER, .if_version = -1, .u.prefer = { preferring->items, preferring->count } } };
+    broker_coordinator_ask(moves->broker->coordinator, &preferring->ask);
+}
+
 /* ---- unclean elections: by the longest log (elections.h does the same without being told to) */
 
-static struct ot_exec *exec_of(const struct asking *asking) { return asking->of->broker->setup.coord_exec; }
+static struct ot_exec *exec_of(const struct asking *asking) { return coord_exec_of(asking->of); }
 
 static void unclean_again(struct asking *asking, enum ot_err error, const char *text)
 {
@@ -159,7 +247,7 @@ static void unclean_fired(struct ot_timer *timer) { unclean_survey(OT_CONTAINER(
 static void unclean_begin(struct asking *asking, const struct ot_uuid *topic_id)
 {
     const struct broker_moves *moves = asking->of;
-    const int64_t now_us = ot_exec_now_us(exec_of(asking)), most_us = moves->timeout_ms > 0 ? (int64_t)moves->timeout_ms * 1000 : UNCLEAN_US;
+    const int64_t now_us = ot_exec_now_us(exec_of(asking)), most_us = most_us_of(moves);
     const int64_t wait_us = broker_config_current(moves->broker->setup.config)->ottla_unclean_election_wait_ms * 1000;
     asking->deadline_us = now_us + most_us;
     asking->waited_us = now_us + OT_MIN(wait_us, most_us / 2);
@@ -173,6 +261,9 @@ static void begin_run(struct ot_task *task)
 {
     struct broker_moves_asks *asks = OT_CONTAINER(task, struct broker_moves_asks, begin);
     struct broker_moves *moves = asks->of;
+    atomic_fetch_add(&moves->open, 1);
+    asks->preferring.of = moves;
+    prefer_next(&asks->preferring);
     for (uint32_t i = 0; i < BROKER_MOVES_ASKED_MAX; i++) {
         asks->all[i].of = moves;
         atomic_fetch_add(&moves->open, 1);

@@ -1,4 +1,6 @@
-/* Leaders and replicas moved at somebody's word: elections and reassignments, each one request to the coordinator, answered once this broker has applied it. */
+/* Leaders and replicas moved at somebody's word. Reassignments and unclean elections are one request to the coordinator each, answered once this broker has applied it; preferred
+ * elections go many in one, and each is answered when the leader has handed over, or has not: PREFERRED_LEADER_NOT_AVAILABLE (the preferred one did not get all records within
+ * REPLICA_HANDOVER_US), REQUEST_TIMED_OUT (it may still do so). */
 #ifndef OT_BROKER_MOVES_H
 #define OT_BROKER_MOVES_H
 

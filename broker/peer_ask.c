@@ -155,11 +155,22 @@ static enum ot_err alter_out(const struct coord_alter_ask *from, struct ot_arena
         item->leader_epoch = one->leader_epoch;
         item->partition_epoch = one->partition_epoch;
         item->recovering = one->recovering;
+        item->handover = (int8_t)one->handover;
         ARRAY(arena, item->members, one->member_count);
         for (uint32_t k = 0; k < one->member_count; k++) {
             item->members.items[k].broker_id = one->members[k].broker_id;
             item->members.items[k].broker_epoch = one->members[k].broker_epoch;
         }
+    }
+    return OT_OK;
+}
+
+static enum ot_err prefer_out(const struct coord_prefer_ask *from, struct ot_arena *arena, wire_ask *out)
+{
+    ARRAY(arena, out->prefer, from->count);
+    for (uint32_t i = 0; i < from->count; i++) {
+        out->prefer.items[i].topic_id = from->items[i].topic_id;
+        out->prefer.items[i].partition = from->items[i].partition;
     }
     return OT_OK;
 }
@@ -187,7 +198,6 @@ static enum ot_err elect_out(const struct coord_elect_ask *from, struct ot_arena
     out->elect = to;
     to->topic_id = from->topic_id;
     to->partition = from->partition;
-    to->unclean = from->unclean;
     to->candidate = from->candidate;
     to->partition_epoch = from->partition_epoch;
     to->loss = (int8_t)from->loss;
@@ -245,6 +255,7 @@ enum ot_err broker_peer_ask_write(const struct coord_request *request, struct ot
     case COORD_ASK_UNREGISTER: return broker_out(request->u.unregister.broker_id, -1, arena, out);
     case COORD_ASK_RESIGN: return OT_OK;
     case COORD_ASK_LOST: return lost_out(&request->u.lost, arena, out);
+    case COORD_ASK_PREFER: return prefer_out(&request->u.prefer, arena, out);
     }
     return OT_ERR_MALFORMED;
 }
@@ -327,11 +338,12 @@ static enum ot_err alter_in(const struct ot_peer_ask_request_alter *from, int32_
     if (items == NULL) return OT_ERR_NO_MEMORY;
     for (int32_t i = 0; i < from->items.count; i++) {
         const struct ot_peer_ask_request_item *one = &from->items.items[i];
-        if (one->members.count > COORD_REPLICAS_MAX) return OT_ERR_MALFORMED;
+        if (one->members.count > COORD_REPLICAS_MAX || one->handover < COORD_STAYS || one->handover > COORD_GIVES_UP) return OT_ERR_MALFORMED;
         struct coord_member *members = ot_arena_array(arena, (size_t)OT_MAX(one->members.count, 1), sizeof *members);
         if (members == NULL) return OT_ERR_NO_MEMORY;
         for (int32_t k = 0; k < one->members.count; k++) members[k] = (struct coord_member){ one->members.items[k].broker_id, one->members.items[k].broker_epoch };
-        items[i] = (struct coord_alter){ one->topic_id, one->partition, one->leader_epoch, one->partition_epoch, members, (uint32_t)one->members.count, one->recovering, OT_OK };
+        items[i] = (struct coord_alter){ one->topic_id, one->partition, one->leader_epoch, one->partition_epoch, members, (uint32_t)one->members.count, one->recovering,
+            (enum coord_handover)one->handover, OT_OK };
     }
     *to = (struct coord_alter_ask){ from->broker_id, from->broker_epoch, from->term, from->sequence, items, (uint32_t)from->items.count };
     return OT_OK;
@@ -348,14 +360,23 @@ static enum ot_err lost_in(const struct ot_peer_ask_request_lost *from, int32_t 
     return OT_OK;
 }
 
+static enum ot_err prefer_in(const struct ot_peer_ask_request_preferred_array *from, struct ot_arena *arena, struct coord_prefer_ask *to)
+{
+    if (from->count < 1) return OT_ERR_MALFORMED;
+    struct coord_prefer *items = ot_arena_array(arena, (size_t)from->count, sizeof *items);
+    if (items == NULL) return OT_ERR_NO_MEMORY;
+    for (int32_t i = 0; i < from->count; i++) items[i] = (struct coord_prefer){ .topic_id = from->items[i].topic_id, .partition = from->items[i].partition, .leader = -1 };
+    *to = (struct coord_prefer_ask){ items, (uint32_t)from->count };
+    return OT_OK;
+}
+
 static enum ot_err elect_in(const struct ot_peer_ask_request_elect *from, struct ot_arena *arena, struct coord_elect_ask *to)
 {
-    if (from == NULL || from->loss < COORD_LOSS_NONE || from->loss > COORD_LOSS_OPERATOR || from->unclean == (from->loss == COORD_LOSS_NONE)
-        || from->answers.count > COORD_REPLICAS_MAX) return OT_ERR_MALFORMED;
+    if (from == NULL || from->loss <= COORD_LOSS_NONE || from->loss > COORD_LOSS_OPERATOR || from->answers.count > COORD_REPLICAS_MAX) return OT_ERR_MALFORMED;
     struct coord_member *answers = ot_arena_array(arena, (size_t)OT_MAX(from->answers.count, 1), sizeof *answers);
     if (answers == NULL) return OT_ERR_NO_MEMORY;
     for (int32_t i = 0; i < from->answers.count; i++) answers[i] = (struct coord_member){ from->answers.items[i].broker_id, from->answers.items[i].broker_epoch };
-    *to = (struct coord_elect_ask){ .topic_id = from->topic_id, .partition = from->partition, .unclean = from->unclean, .candidate = from->candidate,
+    *to = (struct coord_elect_ask){ .topic_id = from->topic_id, .partition = from->partition, .candidate = from->candidate,
         .partition_epoch = from->partition_epoch, .loss = (enum coord_loss)from->loss, .loss_from = from->loss_from, .answers = answers, .answer_count = (uint32_t)from->answers.count };
     return OT_OK;
 }
@@ -369,7 +390,7 @@ static enum ot_err reassign_in(const struct ot_peer_ask_request_reassign *from, 
 
 enum ot_err broker_peer_ask_read(const struct ot_peer_ask_request *in, int32_t sender, struct ot_arena *arena, struct coord_request *out)
 {
-    if (in->ask < COORD_ASK_REGISTER || in->ask > COORD_ASK_LOST) return OT_ERR_MALFORMED;
+    if (in->ask < COORD_ASK_REGISTER || in->ask > COORD_ASK_PREFER) return OT_ERR_MALFORMED;
     *out = (struct coord_request){ .ask = (enum coord_ask)in->ask, .validate_only = in->validate_only, .if_version = in->if_version };
     switch (out->ask) {
     case COORD_ASK_REGISTER: return register_in(in->register_, sender, arena, &out->u.register_);
@@ -401,11 +422,17 @@ enum ot_err broker_peer_ask_read(const struct ot_peer_ask_request *in, int32_t s
         return OT_OK;
     case COORD_ASK_RESIGN: return OT_OK;
     case COORD_ASK_LOST: return lost_in(in->lost, sender, arena, &out->u.lost);
+    case COORD_ASK_PREFER: return prefer_in(&in->prefer, arena, &out->u.prefer);
     }
     return OT_ERR_MALFORMED;
 }
 
 /* ---- answers: errors go by name, for those of the house have no number outside */
+
+static uint32_t item_count(const struct coord_request *request)
+{
+    return request->ask == COORD_ASK_ALTER ? request->u.alter.count : request->ask == COORD_ASK_PREFER ? request->u.prefer.count : 0;
+}
 
 enum ot_err broker_peer_answer_write(const struct coord_request *request, struct ot_arena *arena, struct ot_peer_ask_response *out)
 {
@@ -421,12 +448,20 @@ enum ot_err broker_peer_answer_write(const struct coord_request *request, struct
     out->may_stop = request->may_stop;
     out->fenced = request->fenced;
     out->dir_missing = request->dir_missing;
-    if (request->ask != COORD_ASK_ALTER) return OT_OK;
-    ARRAY(arena, out->items, request->u.alter.count);
-    for (uint32_t i = 0; i < request->u.alter.count; i++) {
-        out->items.items[i].error = ot_str_of(ot_err_name(request->u.alter.items[i].error));
-        out->items.items[i].leader_epoch = request->u.alter.items[i].leader_epoch;
-        out->items.items[i].partition_epoch = request->u.alter.items[i].partition_epoch;
+    const uint32_t count = item_count(request);
+    if (count == 0) return OT_OK;
+    ARRAY(arena, out->items, count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct ot_peer_ask_response_item *to = &out->items.items[i];
+        to->leader = -1;
+        if (request->ask == COORD_ASK_PREFER) {
+            to->error = ot_str_of(ot_err_name(request->u.prefer.items[i].error));
+            to->leader = request->u.prefer.items[i].leader;
+            continue;
+        }
+        to->error = ot_str_of(ot_err_name(request->u.alter.items[i].error));
+        to->leader_epoch = request->u.alter.items[i].leader_epoch;
+        to->partition_epoch = request->u.alter.items[i].partition_epoch;
     }
     return OT_OK;
 }
@@ -448,9 +483,8 @@ static bool error_in(struct ot_str name, enum ot_err *out)
 enum ot_err broker_peer_answer_read(const struct ot_peer_ask_response *in, struct coord_request *request)
 {
     enum ot_err error, one;
-    const bool items = request->ask == COORD_ASK_ALTER;
-    if (!error_in(in->error, &error) || (items && error == OT_OK && in->items.count != (int32_t)request->u.alter.count)) return OT_ERR_MALFORMED;
-    for (int32_t i = 0; items && error == OT_OK && i < in->items.count; i++) {
+    if (!error_in(in->error, &error) || (error == OT_OK && in->items.count != (int32_t)item_count(request))) return OT_ERR_MALFORMED;
+    for (int32_t i = 0; error == OT_OK && i < in->items.count; i++) {
         if (!error_in(in->items.items[i].error, &one)) return OT_ERR_MALFORMED;
     }
     request->error = error;
@@ -466,11 +500,18 @@ enum ot_err broker_peer_answer_read(const struct ot_peer_ask_response *in, struc
     request->may_stop = in->may_stop;
     request->fenced = in->fenced;
     request->dir_missing = in->dir_missing;
-    for (int32_t i = 0; items && error == OT_OK && i < in->items.count; i++) {
+    for (int32_t i = 0; error == OT_OK && i < in->items.count; i++) {
+        const struct ot_peer_ask_response_item *from = &in->items.items[i];
+        (void)error_in(from->error, &one);
+        if (request->ask == COORD_ASK_PREFER) {
+            request->u.prefer.items[i].error = one;
+            request->u.prefer.items[i].leader = from->leader;
+            continue;
+        }
         struct coord_alter *to = &request->u.alter.items[i];
-        (void)error_in(in->items.items[i].error, &to->error);
-        to->leader_epoch = in->items.items[i].leader_epoch;
-        to->partition_epoch = in->items.items[i].partition_epoch;
+        to->error = one;
+        to->leader_epoch = from->leader_epoch;
+        to->partition_epoch = from->partition_epoch;
     }
     return OT_OK;
 }

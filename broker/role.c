@@ -41,8 +41,9 @@ bool broker_role_has_news(const struct broker_partition *partition)
 {
     const struct replica *replica = &partition->replica;
     enum coord_durable durable;
+    struct replica_proposal proposal;
     /* a sole replica is always the one to elect: that its disk has everything is of no interest */
-    return replica->role == REPLICA_LEADER && replica->row.replica_count > 1 && (replica->proposal.pending || replica_durable_due(replica, &durable));
+    return replica->role == REPLICA_LEADER && replica->row.replica_count > 1 && (replica_proposal(replica, &proposal) || replica_durable_due(replica, &durable));
 }
 
 bool broker_role_tells_loss(const struct broker_partition *partition)
@@ -91,6 +92,7 @@ bool broker_role_settle(struct broker_partition *partition, struct broker_produc
     if (!make_room(partition, (uint32_t)OT_MAX(role->row.replica_count, 0))) return false;
     partition->next_role = NULL;
     const bool led = replica->role == REPLICA_LEADER;
+    replica->answered_end = eng_log_end_offset(partition->log);
     enum ot_err err = replica_apply(replica, &role->row, role->brokers, (uint64_t)ot_exec_now_us(partition->core->background_exec), &change);
     free(role);
     if (err != OT_OK) {

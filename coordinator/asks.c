@@ -21,7 +21,8 @@ static enum ot_err decide(struct coord_turn *turn)
         [COORD_ASK_DELETE_TOPIC] = coord_ask_delete_topic, [COORD_ASK_CREATE_PARTITIONS] = coord_ask_create_partitions,
         [COORD_ASK_CONFIGS] = coord_ask_configs, [COORD_ASK_PRODUCER_IDS] = coord_ask_producer_ids, [COORD_ASK_DURABLE] = coord_ask_durable, [COORD_ASK_VOTERS] = coord_ask_voters,
         [COORD_ASK_ALTER] = coord_ask_alter, [COORD_ASK_ELECT] = coord_ask_elect, [COORD_ASK_REASSIGN] = coord_ask_reassign, [COORD_ASK_FENCE] = coord_ask_fence,
-        [COORD_ASK_UNREGISTER] = coord_ask_unregister, [COORD_ASK_LOST] = coord_ask_lost
+        [COORD_ASK_UNREGISTER] = coord_ask_unregister, [COORD_ASK_LOST] = coord_ask_lost,
+        [COORD_ASK_PREFER] = coord_ask_prefer
     };
     return asks[turn->request->ask](turn);
 }

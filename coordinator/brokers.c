@@ -210,7 +210,7 @@ enum ot_err coord_ask_register(struct coord_turn *turn)
 }
 
 /* A stopping broker hands over: rows where it leads, or is one of several in sync. */
-static enum ot_err hand_over(struct coord_turn *turn, int32_t broker_id, bool *leads_out)
+static enum ot_err hand_over(struct coord_turn *turn, int32_t broker_id, bool *any_out)
 {
     struct coord_value before = coord_value_share(turn->edit.value);
     struct coord_cursor cursor;
@@ -219,34 +219,21 @@ static enum ot_err hand_over(struct coord_turn *turn, int32_t broker_id, bool *l
     struct coord_leaving leaving = { .broker_id = broker_id };
     int32_t index;
     enum ot_err err;
-    *leads_out = false;
+    *any_out = false;
     coord_partitions_begin(&before, &cursor);
     while ((err = coord_partitions_next_of(&cursor, &broker_id, 1, &topic_id, &index, &row)) == OT_OK) {
         uint64_t bit = coord_replica_bit(&row, broker_id);
         if ((row.isr & bit) == 0 || (row.isr & ~bit) == 0) {
             continue;                          /* the last one in sync stays: nobody can take over */
         }
-        if (coord_partition_recompute(&row, &turn->coord->live, &leaving, turn->version) && (err = coord_partition_put(&turn->edit, &topic_id, index, &row)) != OT_OK) {
+        const bool changed = coord_partition_recompute(&row, &turn->coord->live, &leaving, turn->version);
+        if (changed && (err = coord_partition_put(&turn->edit, &topic_id, index, &row)) != OT_OK) {
             break;
         }
-        *leads_out |= row.leader == broker_id;
+        *any_out |= changed;
     }
     coord_value_drop(&before);
     return err == OT_ERR_NOT_FOUND ? OT_OK : err;
-}
-
-static enum ot_err shut_down(struct coord_turn *turn, const struct ot_coord_broker_row *row)
-{
-    struct ot_coord_broker_row now = *row;
-    const struct coord_heartbeat *ask = &turn->request->u.heartbeat;
-    bool leads;
-    now.in_controlled_shutdown = true;
-    now.shutdown_version = turn->version;
-    enum ot_err err = coord_broker_put(&turn->edit, ask->broker_id, &now);
-    if (err != OT_OK || (err = coord_live_load(turn->coord)) != OT_OK) {
-        return err;
-    }
-    return hand_over(turn, ask->broker_id, &leads);
 }
 
 static enum ot_err get_broker(struct coord_turn *turn, int32_t id, struct ot_coord_broker_row *row)
@@ -255,6 +242,40 @@ static enum ot_err get_broker(struct coord_turn *turn, int32_t id, struct ot_coo
     ot_arena_init_with(&arena, turn->coord->scratch, COORD_SCRATCH_BYTES, 0);
     enum ot_err err = coord_broker_get(turn->edit.value, id, &arena, row);
     return err == OT_ERR_NOT_FOUND ? coord_refuse(turn->request, OT_ERR_BROKER_ID_NOT_REGISTERED, "broker %d is not registered", id) : err;
+}
+
+static enum ot_err put_shutdown(struct coord_turn *turn, struct ot_coord_broker_row *row)
+{
+    row->in_controlled_shutdown = true;
+    row->shutdown_version = turn->version;
+    enum ot_err err = coord_broker_put(&turn->edit, turn->request->u.heartbeat.broker_id, row);
+    return err != OT_OK ? err : coord_live_load(turn->coord);
+}
+
+/* A stop has two steps. From the first on it is given nothing more to lead. The second, once it has applied that and still wants to go, is the handover: by then it knew all that it
+ * leads when it said that the others have what acks=1 was answered for. */
+static enum ot_err shut_down(struct coord_turn *turn, struct ot_coord_broker_row *row)
+{
+    const struct coord_heartbeat *ask = &turn->request->u.heartbeat;
+    bool any = false;
+    if (ask->want_shutdown && !row->in_controlled_shutdown) {
+        return put_shutdown(turn, row);
+    }
+    if (ask->want_shutdown && ask->applied_version >= row->shutdown_version && !coord_session_moved(turn->coord, ask->broker_id)) {
+        enum ot_err err = hand_over(turn, ask->broker_id, &any);
+        if (err == OT_OK && any) {
+            err = get_broker(turn, ask->broker_id, row);       /* what it pointed to may have moved */
+            return err != OT_OK ? err : put_shutdown(turn, row);
+        }
+        if (err != OT_OK) {
+            return err;
+        }
+        coord_session_set_moved(turn->coord, ask->broker_id);
+    }
+    /* stays so until it registers anew; it stops when everybody knows who leads instead */
+    turn->request->may_stop = coord_session_moved(turn->coord, ask->broker_id) && row->shutdown_version <= turn->coord->committed.stamp.version
+        && coord_all_applied(turn->coord, row->shutdown_version);
+    return OT_OK;
 }
 
 static enum ot_err set_fenced(struct coord_turn *turn, int32_t id, struct ot_coord_broker_row *row, bool fenced)
@@ -286,12 +307,8 @@ enum ot_err coord_ask_heartbeat(struct coord_turn *turn)
     coord_session_heard(turn->coord, ask);
     bool fenced = ask->want_fence || (row.fenced && (ask->applied_version < row.broker_epoch || !coord_session_knows(turn->coord, ask)));
     turn->request->fenced = fenced;
-    if (ask->want_shutdown && !row.in_controlled_shutdown) {
+    if (ask->want_shutdown || row.in_controlled_shutdown) {
         return shut_down(turn, &row);
-    }
-    if (row.in_controlled_shutdown) {          /* stays so until it registers anew; it stops when everybody knows who leads instead */
-        turn->request->may_stop = row.shutdown_version <= turn->coord->committed.stamp.version && coord_all_applied(turn->coord, row.shutdown_version);
-        return OT_OK;
     }
     return fenced == row.fenced ? OT_OK : set_fenced(turn, ask->broker_id, &row, fenced);
 }

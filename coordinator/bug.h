@@ -45,6 +45,9 @@
     X(SAME_LEADER_EPOCH, "same-leader-epoch")  /* another leader gets the epoch of the last one */ \
     X(WATERMARK_BACK, "watermark-back")        /* the high watermark follows the least end down */ \
     X(LONG_LEASE, "long-lease")                /* a lease lasts as long as the session, though clocks differ */ \
+    X(MOVES_AT_ONCE, "moves-at-once")          /* a leader that lives is replaced at an operator's word without handing over */ \
+    X(HANDS_OVER_EARLY, "hands-over-early")    /* it hands over before its successor has everything */ \
+    X(ACKS_WHILE_MOVING, "acks-while-moving")  /* while it hands over, acks=1 is answered as ever */ \
     X(REFUSAL_LOST, "refusal-lost")            /* a refused proposal is asked for ever */ \
     X(NEVER_RESENT, "never-resent")            /* a publication that got lost is not sent again */ \
     X(NEVER_SNAPSHOTS, "never-snapshots")      /* the journal grows and grows */ \

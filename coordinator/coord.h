@@ -27,7 +27,7 @@ enum coord_ask {
     COORD_ASK_REGISTER, COORD_ASK_HEARTBEAT, COORD_ASK_CREATE_TOPIC, COORD_ASK_DELETE_TOPIC, COORD_ASK_CREATE_PARTITIONS, COORD_ASK_CONFIGS,
     COORD_ASK_PRODUCER_IDS, COORD_ASK_DURABLE, COORD_ASK_VOTERS, COORD_ASK_READ,
     COORD_ASK_ALTER, COORD_ASK_ELECT, COORD_ASK_REASSIGN, COORD_ASK_FENCE, COORD_ASK_UNREGISTER, COORD_ASK_RESIGN,
-    COORD_ASK_LOST
+    COORD_ASK_LOST, COORD_ASK_PREFER
 };
 enum coord_boot { COORD_BOOT_CLEAN, COORD_BOOT_PROCESS_CRASH, COORD_BOOT_MACHINE_CRASH };
 
@@ -45,10 +45,11 @@ struct coord_register {
 struct coord_heartbeat {
     int32_t broker_id; int64_t broker_epoch, applied_version;
     bool want_fence;
-    bool want_shutdown;                                        /* once is for good: leads nothing more, is in no isr where others are. See may_stop */
+    bool want_shutdown;                                        /* once is for good: it is given nothing more to lead. Again, when that was applied: others lead, and it is in no isr where
+                                                                * others are. Said while the others in sync have all that this broker answered acks=1 for. See may_stop */
 };
 /* How long a broker whose heartbeat was sent then and answered knows that nobody was made leader in its place for its silence, by its own clock: the coordinator counts the session
- * from when it heard, and clocks may differ by a tenth. What an operator moves is moved all the same. */
+ * from when it heard, and clocks may differ by a tenth. What an operator moves, the leader hands over itself. */
 uint64_t coord_lease_end_us(uint64_t sent_us, uint64_t session_us);
 /* A broker is taken for gone: its session ended (the coordinator's own doing), or its process is known to have died. broker_epoch not current: nothing. */
 struct coord_fence_ask { int32_t broker_id; int64_t broker_epoch; };
@@ -62,6 +63,7 @@ struct coord_alter {
     struct ot_uuid topic_id; int32_t partition, leader_epoch, partition_epoch;     /* answered: the new epochs */
     const struct coord_member *members; uint32_t member_count;                 /* the isr that is proposed */
     bool recovering;
+    enum coord_handover handover;
     enum ot_err error;
 };
 struct coord_alter_ask {
@@ -75,10 +77,14 @@ struct coord_alter_ask {
  * INVALID_REQUEST (no replica of it, or the only one: there is nobody to get it from). */
 struct coord_lost { struct ot_uuid topic_id; int32_t partition, partition_epoch; enum ot_err error; };
 struct coord_lost_ask { int32_t broker_id; int64_t broker_epoch; struct coord_lost *items; uint32_t count; };
-/* The preferred leader, if it is in sync; or, unclean, the candidate, which contest.h chose: the row is still as it was then (partition_epoch, INVALID_UPDATE_VERSION), and whoever answered
+/* Preferred leaders: of each partition the first replica, if it is in sync. A leader that lives is told to hand over (row.successor), so that what acks=1 acknowledged is not lost:
+ * answered OK, the election is under way, and the row tells how it ends. error of each: ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION. */
+struct coord_prefer { struct ot_uuid topic_id; int32_t partition; int32_t leader /* answered: who is to lead */; enum ot_err error; };
+struct coord_prefer_ask { struct coord_prefer *items; uint32_t count; };
+/* An unclean election of the candidate, which contest.h chose: the row is still as it was then (partition_epoch, INVALID_UPDATE_VERSION), and whoever answered
  * lives the same life (INELIGIBLE_REPLICA), for a log may be empty since. CRASH: isr and elr are empty and all of last_members are among those who answered. */
 struct coord_elect_ask {
-    struct ot_uuid topic_id; int32_t partition; bool unclean;
+    struct ot_uuid topic_id; int32_t partition;
     int32_t candidate, partition_epoch;
     enum coord_loss loss; int64_t loss_from;
     const struct coord_member *answers; uint32_t answer_count;
@@ -125,7 +131,7 @@ struct coord_request {
         struct coord_register register_; struct coord_heartbeat heartbeat; struct coord_topic_ask topic; struct coord_configs_ask configs;
         struct coord_producer_ids_ask producer_ids; struct coord_durable_ask durable; struct coord_voters_ask voters;
         struct coord_alter_ask alter; struct coord_elect_ask elect; struct coord_reassign_ask reassign; struct coord_fence_ask fence;
-        struct coord_unregister_ask unregister; struct coord_lost_ask lost;
+        struct coord_unregister_ask unregister; struct coord_lost_ask lost; struct coord_prefer_ask prefer;
     } u;
     int64_t round;                                             /* the coordinator's */
     /* answered. CLOSED: the coordinator stopped or was replaced, and whether the change happened is not known. NOT_CONTROLLER: nothing happened, ask `leader` */

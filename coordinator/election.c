@@ -59,7 +59,8 @@ static void lead_alone(struct coord_partition *row, int32_t broker_id)
 
 static void elect(struct coord_partition *row, const struct coord_live *live, int64_t version)
 {
-    bool keep = row->leader != -1 && (coord_replica_bit(row, row->leader) & row->isr) != 0 && coord_live_may_lead(live, row->leader);
+    const struct coord_live_broker *leader = row->leader == -1 ? NULL : coord_live_find(live, row->leader);
+    bool keep = leader != NULL && leader->live && (coord_replica_bit(row, row->leader) & row->isr) != 0;       /* one that stops leads until its turn to hand over has come */
     int32_t last_leader = row->leader != -1 ? row->leader : row->last_leader, last_epoch = row->leader != -1 ? row->leader_epoch : row->last_leader_epoch;
     int32_t was = row->leader;
     if (!keep) {
@@ -79,6 +80,7 @@ static void elect(struct coord_partition *row, const struct coord_live *live, in
     if (row->leader == was) {
         return;
     }
+    row->successor = 0;
     row->leader_epoch += !COORD_BUG(SAME_LEADER_EPOCH);
     row->last_leader = row->leader == -1 ? last_leader : -1;
     row->last_leader_epoch = row->leader == -1 ? last_epoch : -1;
@@ -90,7 +92,8 @@ static void elect(struct coord_partition *row, const struct coord_live *live, in
 static bool differs(const struct coord_partition *a, const struct coord_partition *b)
 {
     return a->isr != b->isr || a->elr != b->elr || a->leader != b->leader || a->leader_epoch != b->leader_epoch || a->last_members != b->last_members
-        || a->durable_since != b->durable_since || a->min_isr != b->min_isr || a->last_leader != b->last_leader || a->loss_version != b->loss_version;
+        || a->durable_since != b->durable_since || a->min_isr != b->min_isr || a->last_leader != b->last_leader || a->loss_version != b->loss_version
+        || a->successor != b->successor;
 }
 
 bool coord_partition_recompute(struct coord_partition *row, const struct coord_live *live, const struct coord_leaving *leaving, int64_t version)
@@ -99,6 +102,7 @@ bool coord_partition_recompute(struct coord_partition *row, const struct coord_l
     uint64_t bit = leaving == NULL ? 0 : coord_replica_bit(row, leaving->broker_id);
     uint64_t lost = bit != 0 && leaving->lost && !COORD_BUG(ELR_KEPT) && (leaving->disk_gone || !is_durable(row, leaving->broker_id)) ? bit : 0;
     row->isr &= ~bit;
+    row->successor &= row->isr;
     row->elr = enough(row) ? 0 : (row->elr | before.isr) & ~row->isr & ~lost;
     elect(row, live, version);
     const bool members_changed = row->isr != before.isr || row->elr != before.elr || row->leader != before.leader;

@@ -28,6 +28,17 @@ uint64_t replica_maximal_isr(const struct replica *replica)
     return replica->row.isr | (replica->proposal.pending && !COORD_BUG(COMMITTED_ISR_ONLY) ? replica->proposal.isr : 0);
 }
 
+bool replica_all_have(const struct replica *replica, int64_t end)
+{
+    const uint64_t isr = replica_maximal_isr(replica);
+    for (int32_t i = 0; i < replica->row.replica_count; i++) {
+        if (in_set(replica, isr, i) && (replica->peers[i].id == replica->self ? replica->log_end : replica->peers[i].end) < end) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* What the configuration asks for; auto resolved. */
 static enum replica_class class_wanted(const struct replica *replica)
 {
@@ -88,6 +99,57 @@ static void advance(struct replica *replica)
     }
 }
 
+/* ---- handing over */
+
+bool replica_hands_over(const struct replica *replica)
+{
+    return replica->role == REPLICA_LEADER && (replica->handover.state == REPLICA_WAITS || replica->handover.state == REPLICA_YIELDS);
+}
+
+static void handover_goes_on(struct replica *replica, uint64_t now_us)
+{
+    if (replica->role != REPLICA_LEADER || replica->handover.state != REPLICA_WAITS) {
+        return;
+    }
+    const struct replica_peer *to = peer_of(replica, replica->handover.to);
+    if (to->end >= replica->handover.end || COORD_BUG(HANDS_OVER_EARLY)) {
+        replica->handover.state = REPLICA_YIELDS;
+    } else if (now_us >= replica->handover.until_us) {
+        replica->handover.state = REPLICA_STAYS;
+        replica->handover.rests_us = now_us + replica->lag_us_max;         /* by then it caught up, or is in sync no more */
+    }
+}
+
+/* The row is new. */
+static void handover_begin(struct replica *replica, bool new_epoch, uint64_t now_us)
+{
+    const bool named = replica->role == REPLICA_LEADER && replica->row.successor != 0;
+    const int32_t to = named ? replica->row.replicas[__builtin_ctzll(replica->row.successor)] : -1;
+    replica->handover.finishes = false;
+    if (!named) {
+        replica->handover.state = REPLICA_KEEPS;
+    } else if (new_epoch || replica->handover.state == REPLICA_KEEPS || replica->handover.to != to) {
+        replica->handover.state = REPLICA_WAITS;
+        replica->handover.to = to;
+        replica->handover.end = OT_MAX(replica->log_end, replica->answered_end);
+        replica->handover.until_us = now_us + REPLICA_HANDOVER_US;
+        replica->handover.number = ++replica->proposals;
+    }
+    handover_goes_on(replica, now_us);
+}
+
+/* Who led before may have died, or given up, when the move was at its end but for that. */
+static void finish_by_and_by(struct replica *replica, uint64_t now_us)
+{
+    const bool due = coord_move_is_ready(&replica->row) && replica->row.successor == 0 && now_us >= replica->handover.rests_us;
+    if (!due || replica->handover.finishes || replica->proposal.pending) {
+        return;
+    }
+    replica->handover.finishes = true;
+    replica->handover.number = ++replica->proposals;
+    replica->handover.rests_us = now_us + replica->lag_us_max;
+}
+
 /* ---- proposals */
 
 /* Somebody who was not heard of for so long that it would have to leave again does not join, whatever it has. */
@@ -95,7 +157,7 @@ static bool may_join(const struct replica *replica, int32_t index, uint64_t now_
 {
     const struct replica_peer *peer = &replica->peers[index];
     int64_t end = end_of(replica, index, replica_class_now(replica));
-    return peer->id != replica->self && peer->live && now_us <= peer->fetched_us + replica->lag_us_max && end >= 0 && (end >= replica->high_watermark || COORD_BUG(JOINS_BEHIND))
+    return peer->id != replica->self && peer->live && now_us <= peer->fetched_us + replica->lag_us_max && end >= 0 && peer->end >= replica->joins_from && (end >= replica->high_watermark || COORD_BUG(JOINS_BEHIND))
         && (end >= replica->epoch_start || COORD_BUG(JOINS_BELOW_START) || COORD_BUG(JOINS_BEHIND));
 }
 
@@ -134,9 +196,11 @@ void replica_tick(struct replica *replica, uint64_t now_us)
         replica->proposal.pending = false;
         advance(replica);
     }
+    handover_goes_on(replica, now_us);
     if (replica->role != REPLICA_LEADER || replica->proposal.pending) {
         return;
     }
+    finish_by_and_by(replica, now_us);
     for (int32_t i = 0; i < replica->row.replica_count; i++) {
         const struct replica_peer *peer = &replica->peers[i];
         bool behind = peer->end < replica->log_end || now_us - peer->fetched_us > replica->lag_us_max;
@@ -157,11 +221,18 @@ void replica_tick(struct replica *replica, uint64_t now_us)
 
 bool replica_proposal(const struct replica *replica, struct replica_proposal *out)
 {
-    if (replica->role != REPLICA_LEADER || !replica->proposal.pending) {
+    const enum replica_handover state = replica->handover.state;
+    if (replica->role != REPLICA_LEADER) {
         return false;
     }
-    *out = (struct replica_proposal){ replica->proposal.number, replica->row.leader_epoch, replica->row.partition_epoch, replica->proposal.isr };
-    return true;
+    *out = (struct replica_proposal){ replica->proposal.number, replica->row.leader_epoch, replica->row.partition_epoch, replica->proposal.isr, COORD_STAYS };
+    if (replica->proposal.pending) {
+        return true;
+    }
+    out->number = replica->handover.number;
+    out->isr = replica->row.isr;
+    out->handover = state == REPLICA_YIELDS ? COORD_HANDS_OVER : state == REPLICA_STAYS ? COORD_GIVES_UP : COORD_STAYS;
+    return out->handover != COORD_STAYS || replica->handover.finishes;
 }
 
 void replica_refused(struct replica *replica, int64_t number, enum ot_err error)
@@ -245,6 +316,7 @@ enum ot_err replica_apply(struct replica *replica, const struct coord_partition 
         }
     }
     advance(replica);
+    handover_begin(replica, new_epoch, now_us);
     maybe_expand(replica, now_us);
     return OT_OK;
 }
@@ -328,6 +400,7 @@ enum ot_err replica_fetched(struct replica *replica, const struct replica_fetch 
     peer->end = OT_MAX(peer->end, fetch->offset);
     peer->flushed_end = OT_MAX(peer->flushed_end, OT_MIN(fetch->flushed_end, fetch->offset));
     advance(replica);
+    handover_goes_on(replica, now_us);
     maybe_expand(replica, now_us);
     return OT_OK;
 }

@@ -27,6 +27,15 @@ struct replica_peer {                          /* one for each of row.replicas, 
     int64_t fetched_log_end;                   /* the leader's log end when it fetched last */
     uint64_t fetched_us, caught_up_us;
 };
+/* A leader whose row names a successor: from then on acks=1 is answered once all in sync have it, as acks=all is; so what it answered before, up to `end`, is all that could be lost.
+ *
+ *   KEEPS ──row.successor──► WAITS ──the successor has `end`──► YIELDS ──a row with another leader
+ *     ▲                        │ REPLICA_HANDOVER_US
+ *     └──a row without one─────┴──► STAYS (acks=1 as ever)
+ *
+ * YIELDS and STAYS are final for that row: what was said to the coordinator may come true at any time, and is said again until a row shows that it was heard. */
+#define REPLICA_HANDOVER_US UINT64_C(5000000)
+enum replica_handover { REPLICA_KEEPS, REPLICA_WAITS, REPLICA_YIELDS, REPLICA_STAYS };
 struct replica {
     int32_t self;
     enum replica_role role;
@@ -37,10 +46,13 @@ struct replica {
     struct replica_peer *peers;                /* the driver's memory, peers_max of them */
     uint32_t peers_max;
     int64_t log_end, flushed_end, high_watermark;
+    int64_t answered_end;                      /* the driver's: where what acks=1 may have been answered for ends, though it is not published yet; below log_end: no further than that */
+    int64_t joins_from;                        /* the driver's, of a leader that is about to stop: who joins the isr has all that acks=1 was answered for, up to there */
     int64_t epoch_start;                       /* leader: log end when it became that */
     bool flush_wanted;                         /* the high watermark, or a proposal, waits for the disk */
     struct { bool pending; uint64_t isr; int64_t number; } proposal;
     int64_t proposals;                         /* number of the last one */
+    struct { enum replica_handover state; int32_t to; int64_t end, number; uint64_t until_us, rests_us; bool finishes; } handover;     /* rests_us: nothing is asked before */
     bool durable_reported; enum coord_durable durable_told;    /* for this row */
 };
 
@@ -82,10 +94,14 @@ int64_t replica_low_watermark(const struct replica *replica, int64_t own_start);
 OT_MUST_CHECK enum ot_err replica_may_append(const struct replica *replica, bool acks_all);
 /* Followers that lag for too long leave: by the clock. Call it every half of lag_us_max or more often. */
 void replica_tick(struct replica *replica, uint64_t now_us);
+/* Is what acks=1 asks for answered only when all in sync have it? While this leader hands over. */
+bool replica_hands_over(const struct replica *replica);
+/* Do all of the maximal isr have what lies below? Where the isr is too small the high watermark does not tell it. */
+bool replica_all_have(const struct replica *replica, int64_t end);
 uint64_t replica_maximal_isr(const struct replica *replica);
 /* What is to be asked of the coordinator, again and again until it is settled, for members as of their proposed_epoch: another life since then is refused (INELIGIBLE_REPLICA),
- * which ends it. False: nothing. */
-struct replica_proposal { int64_t number; int32_t leader_epoch, partition_epoch; uint64_t isr; };
+ * which ends it. Without another isr: a handover that came to its end, or (neither) a move of replicas that the coordinator could finish. False: nothing. */
+struct replica_proposal { int64_t number; int32_t leader_epoch, partition_epoch; uint64_t isr; enum coord_handover handover; };
 bool replica_proposal(const struct replica *replica, struct replica_proposal *out);
 /* The coordinator answered that proposal with an error of its partition. Only INELIGIBLE_REPLICA and INVALID_REQUEST end it: a partition or leader epoch that moved on may have
  * been moved by an earlier copy of this very proposal, and then the new members are in the isr before this leader hears of it. */

@@ -33,6 +33,7 @@ static void set_replicas(struct coord_partition *row, const int32_t *replicas, i
     now.adding = moved(row, row->adding, &now);
     now.removing = moved(row, row->removing, &now);
     now.last_members = moved(row, row->last_members, &now);
+    now.successor = moved(row, row->successor, &now);
     *row = now;
 }
 
@@ -42,18 +43,36 @@ static void set_leader(struct coord_partition *row, int32_t leader)
 {
     row->leader = leader;
     row->leader_epoch++;
+    row->successor = 0;
     row->last_leader = row->last_leader_epoch = -1;
     if (row->durable_class == COORD_DURABLE_LEADER) {
         row->durable_since = -1;               /* it may not have flushed what it acknowledged as a follower */
     }
 }
 
-/* All that were to come are in sync: those that were to go, go. False: not yet. */
-static bool maybe_finish(struct coord_turn *turn, struct coord_partition *row, const struct ot_uuid *topic_id)
+/* A leader that lives is not replaced at once: it is told who is to lead, and what acks=1 asks for waits for all in sync from there on. Once that one has everything it says so
+ * (COORD_HANDS_OVER). Nothing of this is kept but in the row: who coordinates next goes on with it, and a leader that dies meanwhile is followed by the rules, as ever. */
+static bool hand_over(struct coord_turn *turn, struct coord_partition *row, int32_t to)
+{
+    const struct coord_live_broker *leader = coord_live_find(&turn->coord->live, row->leader);
+    if (leader == NULL || !leader->live || COORD_BUG(MOVES_AT_ONCE)) {
+        return false;
+    }
+    row->successor = coord_replica_bit(row, to);
+    return true;
+}
+
+/* All that were to come are in sync: those that were to go, go; a leader among them hands over first. */
+static void maybe_finish(struct coord_turn *turn, struct coord_partition *row, const struct ot_uuid *topic_id)
 {
     int32_t kept[COORD_REPLICAS_MAX] = { 0 }, count = 0;
-    if ((row->adding | row->removing) == 0 || (row->adding & ~row->isr) != 0 || (row->isr & ~row->removing) == 0) {
-        return false;
+    if (!coord_move_is_ready(row)) {
+        return;
+    }
+    const bool leaves = row->leader != -1 && (coord_replica_bit(row, row->leader) & row->removing) != 0;
+    const int32_t to = leaves ? coord_first_live(row, row->isr & ~row->removing, &turn->coord->live) : -1;
+    if (to != -1 && hand_over(turn, row, to)) {
+        return;
     }
     for (int32_t i = 0; i < row->replica_count; i++) {
         if ((row->removing >> i & 1) == 0) {
@@ -76,7 +95,6 @@ static bool maybe_finish(struct coord_turn *turn, struct coord_partition *row, c
             set_leader(row, next);
         }
     }
-    return true;
 }
 
 static void remember_members(struct coord_partition *row)
@@ -144,6 +162,7 @@ static enum ot_err alter_one(struct coord_turn *turn, struct coord_alter *one)
     row.isr = isr;
     row.elr = enough(&row) && !COORD_BUG(ELR_STAYS) ? 0 : (row.elr | before) & ~isr;
     row.recovering &= one->recovering;         /* ends once the leader says so */
+    row.successor &= isr;
     if (row.durable_class == COORD_DURABLE_ALL && row.elr != 0) {
         row.durable_since = -1;                /* its members are not asked any more */
     }
@@ -152,7 +171,13 @@ static enum ot_err alter_one(struct coord_turn *turn, struct coord_alter *one)
         row.durable_since = -1;                /* auto ends with the second member; in class fsync the leader says so again */
         row.durable_class = COORD_DURABLE_NONE;
     }
-    maybe_finish(turn, &row, &one->topic_id);
+    if (one->handover == COORD_HANDS_OVER && row.successor != 0) {
+        set_leader(&row, row.replicas[__builtin_ctzll(row.successor)]);
+    }
+    row.successor = one->handover == COORD_GIVES_UP ? 0 : row.successor;
+    if (one->handover != COORD_GIVES_UP) {     /* else it asks again when it has rested */
+        maybe_finish(turn, &row, &one->topic_id);
+    }
     remember_members(&row);
     if (row.isr == coord_all_replicas(&row)) {
         row.loss_count = 0;                    /* every log goes on from this leader's: none holds what an earlier election gave up */
@@ -193,17 +218,39 @@ static int32_t preferred_of(const struct coord_partition *row, const struct coor
     return !drains ? row->replicas[0] : coord_live_should_lead(live, other) ? other : row->leader;
 }
 
-static enum ot_err elect_preferred(struct coord_turn *turn, struct coord_partition *row)
+static enum ot_err elect_preferred(struct coord_turn *turn, struct coord_partition *row, int32_t *leader_out)
 {
-    int32_t preferred = preferred_of(row, &turn->coord->live);
+    const int32_t preferred = *leader_out = preferred_of(row, &turn->coord->live);
     if (row->leader == preferred) {
-        return REFUSE(turn, ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.");
+        return OT_ERR_ELECTION_NOT_NEEDED;
     }
     if ((row->isr & coord_replica_bit(row, preferred)) == 0 || !coord_live_may_lead(&turn->coord->live, preferred)) {
-        return REFUSE(turn, PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader %d is not available or not in sync.", preferred);
+        return OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE;
     }
-    set_leader(row, preferred);
+    if (!hand_over(turn, row, preferred)) {
+        set_leader(row, preferred);
+    }
     return OT_OK;
+}
+
+enum ot_err coord_ask_prefer(struct coord_turn *turn)
+{
+    struct coord_prefer_ask *ask = &turn->request->u.prefer;
+    enum ot_err err = OT_OK;
+    for (uint32_t i = 0; err == OT_OK && i < ask->count; i++) {
+        struct coord_prefer *one = &ask->items[i];
+        struct coord_partition row;
+        one->error = get_row(turn, &one->topic_id, one->partition, &row);
+        const uint64_t before = one->error == OT_OK ? row.successor : 0;
+        if (one->error == OT_OK) {
+            one->error = elect_preferred(turn, &row, &one->leader);
+        }
+        if (one->error == OT_OK && (before == 0 || row.successor != before)) {     /* else that is under way already */
+            row.partition_epoch++;
+            err = coord_partition_put(&turn->edit, &one->topic_id, one->partition, &row);
+        }
+    }
+    return err;
 }
 
 /* Does everybody who answered live the life in which it did? answered_out: their bits. */
@@ -261,10 +308,7 @@ enum ot_err coord_ask_elect(struct coord_turn *turn)
     if (err == OT_ERR_UNKNOWN_TOPIC_OR_PARTITION) {
         return REFUSE(turn, UNKNOWN_TOPIC_OR_PARTITION, "No such partition.");
     }
-    if (err == OT_OK) {
-        err = ask->unclean ? elect_unclean(turn, &row) : elect_preferred(turn, &row);
-    }
-    if (err != OT_OK) {
+    if (err != OT_OK || (err = elect_unclean(turn, &row)) != OT_OK) {
         return err;
     }
     remember_members(&row);
@@ -296,6 +340,7 @@ static enum ot_err cancel(struct coord_turn *turn, struct coord_partition *row)
         return REFUSE(turn, INVALID_REPLICA_ASSIGNMENT, "only the replicas that were to be added are in sync: it cannot be undone");
     }
     bool leaves = row->leader != -1 && (coord_replica_bit(row, row->leader) & row->adding) != 0;
+    row->successor = 0;
     int32_t count = without(row, row->adding, kept);
     row->removing = 0;
     set_replicas(row, kept, count);
@@ -368,7 +413,7 @@ static enum ot_err start(struct coord_turn *turn, struct coord_partition *row)
         return REFUSE(turn, INVALID_REPLICA_ASSIGNMENT, "the old and the new replicas together are more than %d", COORD_REPLICAS_MAX);
     }
     set_replicas(row, all, count);
-    row->adding = row->removing = 0;
+    row->adding = row->removing = row->successor = 0;
     for (int32_t i = 0; i < count; i++) {
         if (i >= ask->count) {
             row->removing |= UINT64_C(1) << i;

@@ -92,10 +92,14 @@ OT_MUST_CHECK enum ot_err coord_folded_name_get(const struct coord_value *value,
 OT_MUST_CHECK enum ot_err coord_folded_name_put(struct coord_edit *edit, struct ot_str name);      /* names without either: nothing */
 OT_MUST_CHECK enum ot_err coord_folded_name_remove(struct coord_edit *edit, struct ot_str name);
 
+/* What a leader says of the successor that its row names: HANDS_OVER, that one has all that is in this log, and what comes after it is acknowledged by nobody but all in sync; it
+ * leads from here. GIVES_UP: it did not get there in time, and this leader goes on. */
+enum coord_handover { COORD_STAYS, COORD_HANDS_OVER, COORD_GIVES_UP };
 struct coord_partition {
     int32_t replicas[COORD_REPLICAS_MAX]; int32_t replica_count;       /* ordered; the first is preferred */
     uint64_t isr, elr, adding, removing, last_members;
     int32_t leader, leader_epoch, partition_epoch, min_isr;            /* leader -1: none */
+    uint64_t successor;                        /* one of isr to whom the leader is to hand over, once it has all that the leader took; 0: nobody */
     int32_t last_leader, last_leader_epoch;
     int64_t durable_since; enum coord_durable durable_class;           /* -1: none (§7) */
     bool recovering;
@@ -143,6 +147,11 @@ OT_MUST_CHECK enum ot_err coord_rows_check(const struct coord_value *value, char
 static inline uint64_t coord_all_replicas(const struct coord_partition *row)
 {
     return row->replica_count >= 64 ? UINT64_MAX : (UINT64_C(1) << row->replica_count) - 1;
+}
+/* Is a move of replicas at its end: all that come are in sync, and somebody stays? */
+static inline bool coord_move_is_ready(const struct coord_partition *row)
+{
+    return (row->adding | row->removing) != 0 && (row->adding & ~row->isr) == 0 && (row->isr & ~row->removing) != 0;
 }
 /* Bit of a broker in the sets of this row; 0 when it holds no replica. */
 uint64_t coord_replica_bit(const struct coord_partition *row, int32_t broker_id);

@@ -30,6 +30,7 @@ void coord_session_heard(struct coord *coord, const struct coord_heartbeat *ask)
         session->heard_us = coord->now_us;
         session->alter_sequence = session->broker_epoch == ask->broker_epoch ? session->alter_sequence : -1;
         session->applied_version = session->broker_epoch == ask->broker_epoch ? OT_MAX(session->applied_version, ask->applied_version) : ask->applied_version;
+        session->moved &= session->broker_epoch == ask->broker_epoch;
         session->broker_epoch = ask->broker_epoch;
         coord->sessions_due_us = OT_MIN(coord->sessions_due_us, coord->now_us + coord->config.session_us);
     }
@@ -49,6 +50,20 @@ bool coord_session_knows(struct coord *coord, const struct coord_heartbeat *ask)
     return session == NULL || ask->applied_version >= session->fenced_version;
 }
 
+void coord_session_set_moved(struct coord *coord, int32_t id)
+{
+    struct coord_session *session = session_of(coord, id);
+    if (session != NULL) {
+        session->moved = true;
+    }
+}
+
+bool coord_session_moved(struct coord *coord, int32_t id)
+{
+    const struct coord_session *session = session_of(coord, id);
+    return session != NULL && session->moved;
+}
+
 bool coord_session_in_order(struct coord *coord, int32_t id, int64_t broker_epoch, int64_t sequence)
 {
     struct coord_session *session = session_of(coord, id);
@@ -59,6 +74,7 @@ bool coord_session_in_order(struct coord *coord, int32_t id, int64_t broker_epoc
         session->broker_epoch = broker_epoch;
         session->alter_sequence = -1;
         session->applied_version = -1;
+        session->moved = false;
     }
     if (sequence <= session->alter_sequence) {
         return false;

@@ -40,7 +40,7 @@ struct coord_peer {
 struct coord_accepted { bool has; struct coord_value value; struct ot_blob delta; };
 struct coord_history_entry { struct coord_mark base, result; uint64_t pos; uint32_t bytes; };
 struct coord_reader { int32_t peer; uint64_t used_us; struct coord_value value; };     /* somebody reads the whole of a value; peer -1: free */
-struct coord_session { int32_t id; uint64_t heard_us; int64_t applied_version, broker_epoch, alter_sequence, fenced_version; };
+struct coord_session { int32_t id; uint64_t heard_us; int64_t applied_version, broker_epoch, alter_sequence, fenced_version; bool moved; };
 struct coord_parked { int32_t peer; struct coord_mark committed; uint64_t since_us; };
 
 struct coord {
@@ -132,6 +132,7 @@ enum ot_err coord_ask_producer_ids(struct coord_turn *turn);
 enum ot_err coord_ask_voters(struct coord_turn *turn);
 enum ot_err coord_ask_alter(struct coord_turn *turn);
 enum ot_err coord_ask_elect(struct coord_turn *turn);
+enum ot_err coord_ask_prefer(struct coord_turn *turn);
 enum ot_err coord_ask_reassign(struct coord_turn *turn);
 enum ot_err coord_ask_fence(struct coord_turn *turn);
 enum ot_err coord_ask_unregister(struct coord_turn *turn);
@@ -142,6 +143,9 @@ void coord_session_heard(struct coord *coord, const struct coord_heartbeat *ask)
 void coord_session_fenced(struct coord *coord, int32_t id, int64_t version);
 bool coord_session_over(struct coord *coord, int32_t id);              /* it was not heard of for a session */
 bool coord_session_knows(struct coord *coord, const struct coord_heartbeat *ask);         /* has it applied that it was fenced, as far as it was */
+/* A broker that stops leads nothing, and is in no isr where others are: the rows were seen so. */
+void coord_session_set_moved(struct coord *coord, int32_t id);
+bool coord_session_moved(struct coord *coord, int32_t id);
 bool coord_session_in_order(struct coord *coord, int32_t id, int64_t broker_epoch, int64_t sequence);     /* and remembers it */
 void coord_sessions_begin(struct coord *coord);            /* everybody has a full session from here */
 void coord_sessions_tick(struct coord *coord);

@@ -65,12 +65,38 @@ void ask_answered(struct world *w, struct coord_request *request)
     free(ask);
 }
 
+static bool leads(const struct held *held) { return held->replica.role == REPLICA_LEADER; }
+
+void broker_goes(struct world *w, struct broker *broker)
+{
+    if (broker->stopping || !broker->up || !broker->registered) {
+        return;
+    }
+    broker->stopping = true;
+    broker->tails_lost = false;
+    broker->tails_until_us = w->now_us + 1000000;
+    for (uint32_t i = 0; i < PARTITIONS; i++) {
+        broker->held[i].replica.joins_from = leads(&broker->held[i]) ? broker->held[i].end : 0;
+    }
+}
+
+/* As broker/member.c: before others lead, all in sync have what was acknowledged; or they have not in time. */
+static bool tails_settled(const struct world *w, struct broker *broker)
+{
+    bool settled = true;
+    for (uint32_t i = 0; i < PARTITIONS; i++) {
+        settled &= !leads(&broker->held[i]) || replica_all_have(&broker->held[i].replica, OT_MAX(broker->held[i].replica.joins_from, broker->held[i].replica.epoch_start));
+    }
+    broker->tails_lost |= !settled && w->now_us >= broker->tails_until_us;
+    return settled || broker->tails_lost;
+}
+
 static void heartbeat(struct world *w, struct broker *broker)
 {
     if (broker->registered) {
         struct ask *ask = ask_new(w, broker, COORD_ASK_HEARTBEAT);
         ask->request.u.heartbeat = (struct coord_heartbeat){ .broker_id = broker->id, .broker_epoch = broker->epoch, .applied_version = broker->applied_version,
-            .want_shutdown = broker->stopping };
+            .want_shutdown = broker->stopping && tails_settled(w, broker) };
         ask_send(w, ask);
     } else {
         struct ask *ask = ask_new(w, broker, COORD_ASK_REGISTER);
@@ -198,7 +224,8 @@ static bool lead_append(struct world *w, struct broker *broker, uint32_t partiti
 
 static bool works(const struct world *w, const struct broker *broker) { return broker->up && broker->paused_until_us <= w->now_us; }
 
-/* With and without acks=all, by whom nobody asks. Under a strict lease, acks=1 is refused when it has run out. */
+/* With acks=1, whoever leads or takes itself for the leader. Under a strict lease it is refused when that has run out; while a leader hands over it is answered as acks=all is, and
+ * then it is one of those that are committed. */
 bool produce(struct world *w)
 {
     uint32_t partition = (uint32_t)ot_rng_below(&w->rng, PARTITIONS);
@@ -207,14 +234,20 @@ bool produce(struct world *w)
     if (!works(w, broker) || held->end >= LOG_MAX - 1 || replica_may_append(&held->replica, !w->swarm.strict) != OT_OK) {
         return false;
     }
+    const bool at_once = !broker->stopping && (!replica_hands_over(&held->replica) || COORD_BUG(ACKS_WHILE_MOVING));
     if (w->swarm.strict) {
         if (sim_clock_us(w, broker) >= broker->lease_end_us) {
             return false;
         }
-        HOLDS(20, w->last_append_epoch[partition] <= held->replica.row.leader_epoch);
-        w->acked_once++;
+        HOLDS(20, !at_once || w->last_append_epoch[partition] <= held->replica.row.leader_epoch);
     }
-    return lead_append(w, broker, partition, ++w->ids);
+    if (!lead_append(w, broker, partition, ++w->ids)) {
+        return false;
+    }
+    if (at_once) {
+        check_once(w, broker, partition);
+    }
+    return true;
 }
 
 /* ---- the producer that waits for all */
@@ -400,7 +433,8 @@ static void send_proposal(struct world *w, struct broker *broker, uint32_t parti
     ask->partition = partition;
     ask->number = proposal->number;
     ask->alter = (struct coord_alter){ .topic_id = w->topic, .partition = (int32_t)partition, .leader_epoch = proposal->leader_epoch,
-        .partition_epoch = proposal->partition_epoch, .members = ask->members, .recovering = false };
+        .partition_epoch = proposal->partition_epoch, .members = ask->members, .recovering = false,
+        .handover = proposal->handover };
     for (int32_t i = 0; i < held->replica.row.replica_count; i++) {
         if ((proposal->isr >> i & 1) != 0) {
             ask->members[ask->alter.member_count++] = (struct coord_member){ held->replica.peers[i].id, held->replica.peers[i].proposed_epoch };

@@ -163,6 +163,36 @@ static void give_up(struct world *w, uint32_t partition, const struct coord_part
     w->committed_end[partition] = kept;
 }
 
+/* 26: a leader that lives was moved, by an operator or because it stops: whoever leads from here has all that it acknowledged with acks=1. */
+static void check_move(struct world *w, uint32_t partition, const struct coord_partition *old, const struct coord_partition *row)
+{
+    struct ot_coord_broker_row broker;
+    struct ot_arena arena;
+    uint8_t room[4096];
+    ot_arena_init_with(&arena, room, sizeof room, 0);
+    if (old->leader == -1 || row->leader == -1 || row->leader == old->leader || coord_broker_get(coord_view(w->coord), old->leader, &arena, &broker) != OT_OK || broker.fenced) {
+        return;
+    }
+    const struct broker *from = &w->brokers[old->leader - 1], *to = &w->brokers[row->leader - 1];
+    const struct held *held = &from->held[partition], *heir = &to->held[partition];
+    if (broker.in_controlled_shutdown && from->tails_lost) {
+        return;
+    }
+    w->moved++;
+    w->moved_from_epoch[partition] = old->leader_epoch;
+    for (int64_t at = OT_MAX(held->end - 500, (int64_t)0); at < held->end && !to->lost; at++) {
+        HOLDS(26, w->once[partition][at] != held->log[at].id || (at < heir->end && heir->log[at].id == held->log[at].id));
+    }
+}
+
+void check_once(struct world *w, const struct broker *broker, uint32_t partition)
+{
+    const struct held *held = &broker->held[partition];
+    w->once[partition][held->end - 1] = held->log[held->end - 1].id;
+    w->acked_once++;
+    HOLDS(26, w->moved_from_epoch[partition] == 0 || w->moved_from_epoch[partition] != held->replica.row.leader_epoch);
+}
+
 /* 11, 12 and 17, of one row. */
 static void check_row(struct world *w, uint32_t partition, const struct coord_partition *row)
 {
@@ -171,11 +201,13 @@ static void check_row(struct world *w, uint32_t partition, const struct coord_pa
     HOLDS(11, row->leader == -1 || (row->isr & coord_replica_bit(row, row->leader)) != 0);
     HOLDS(11, ((row->isr | row->elr) & ~all) == 0 && (row->isr & row->elr) == 0);
     HOLDS(11, row->elr == 0 || __builtin_popcountll(row->isr) < row->min_isr);
+    HOLDS(11, row->successor == 0 || (row->leader != -1 && (row->isr & row->successor) != 0));
     if (old->replica_count > 0) {
         HOLDS(12, same_row(old, row) || row->partition_epoch > old->partition_epoch);
         HOLDS(12, row->partition_epoch >= old->partition_epoch && row->leader_epoch >= old->leader_epoch);
         HOLDS(12, row->leader == old->leader || row->leader_epoch > old->leader_epoch);
         HOLDS(17, elected_cleanly(old, row));
+        check_move(w, partition, old, row);
         if (row->loss_version != old->loss_version && row->leader != -1) {
             give_up(w, partition, old, row);
         }
@@ -232,6 +264,7 @@ void check_end(struct world *w)
         }
         HOLDS(23, row.leader != -1);
         HOLDS(23, row.isr == coord_all_replicas(&row));
+        HOLDS(23, (row.adding | row.removing) == 0);
         const struct held *leader = &w->brokers[row.leader - 1].held[i];
         HOLDS(18, leader->end >= w->committed_end[i]);
         HOLDS(23, w->committed_end[i] > 0 || w->swarm.beyond);

@@ -123,10 +123,11 @@ static void configure(struct world *w)
 
 static void operate(struct world *w)
 {
-    struct ask *ask = ask_new(w, NULL, COORD_ASK_ELECT);
+    struct ask *ask = ask_new(w, NULL, COORD_ASK_PREFER);
     ask->partition = (uint32_t)ot_rng_below(&w->rng, PARTITIONS);
     if (ot_rng_chance(&w->rng, 0.5)) {
-        ask->request.u.elect = (struct coord_elect_ask){ .topic_id = w->topic, .partition = (int32_t)ask->partition };
+        ask->prefer = (struct coord_prefer){ .topic_id = w->topic, .partition = (int32_t)ask->partition };
+        ask->request.u.prefer = (struct coord_prefer_ask){ &ask->prefer, 1 };
     } else {
         ask->request.ask = COORD_ASK_REASSIGN;
         uint32_t first = (uint32_t)ot_rng_below(&w->rng, w->broker_count);
@@ -185,7 +186,7 @@ static void fault(struct world *w)
     } else if (kind < 70 && swarm->pauses) {
         broker->paused_until_us = w->now_us + ot_rng_below(&w->rng, 8000000);
     } else if (kind < 76 && swarm->stops) {
-        broker->stopping = broker->up && broker->registered;
+        broker_goes(w, broker);
     } else if (kind < 82 && w->topic_made) {
         configure(w);
     } else if (w->topic_made && swarm->moves) {
@@ -213,8 +214,8 @@ static void draw_swarm(struct world *w)
     *swarm = (struct swarm){ .engine = some(w, 0.17) || wanted.engine, .strict = some(w, 0.1) || wanted.strict, .beyond = some(w, 0.08) || wanted.beyond, .pauses = some(w, 0.4),
         .storms = some(w, 0.15), .wipes = some(w, 0.3), .min_flips = some(w, 0.3), .class_flips = some(w, 0.2), .moves = some(w, 0.7), .stops = some(w, 0.7),
         .cuts_power = some(w, 0.5), .unclean = some(w, 0.4), .twice = some(w, 0.4) ? 0.05 : 0, .rate_spread = some(w, 0.5) ? 0.08 : 0 };
-    if (swarm->strict) {                       /* it speaks of who is elected because another one is taken for gone; what operators move is moved at once */
-        swarm->moves = swarm->stops = swarm->beyond = false;
+    if (swarm->strict) {
+        swarm->beyond = false;
         swarm->rate_spread = 0.08;
     }
 }
@@ -271,7 +272,7 @@ static void recover(struct world *w, uint32_t partition)
     for (uint32_t i = 0; i < count; i++) {
         ask->members[i] = (struct coord_member){ answers[i].broker_id, answers[i].broker_epoch };
     }
-    ask->request.u.elect = (struct coord_elect_ask){ .topic_id = w->topic, .partition = (int32_t)partition, .unclean = true, .candidate = answers[verdict.winner].broker_id,
+    ask->request.u.elect = (struct coord_elect_ask){ .topic_id = w->topic, .partition = (int32_t)partition, .candidate = answers[verdict.winner].broker_id,
         .partition_epoch = row.partition_epoch, .loss = verdict.loss, .loss_from = verdict.loss_from, .answers = ask->members, .answer_count = count };
     ask_send(w, ask);
 }
@@ -353,6 +354,7 @@ static void free_world(struct world *w)
     for (uint32_t p = 0; p < PARTITIONS; p++) {
         free(w->committed[p]);
         free(w->appends_of[p]);
+        free(w->once[p]);
     }
     free(w->events);
     free(w);
@@ -370,6 +372,7 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
     for (uint32_t p = 0; p < PARTITIONS; p++) {
         w->committed[p] = calloc(LOG_MAX, sizeof(struct record));
         w->appends_of[p] = calloc(LOG_MAX, sizeof(int32_t));
+        w->once[p] = calloc(LOG_MAX, sizeof(uint64_t));
     }
     w->min_isr = 1 + (int32_t)ot_rng_below(&w->rng, 3);
     w->class_ = (enum replica_class)ot_rng_below(&w->rng, 4);
@@ -387,9 +390,9 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
         trace = trace * UINT64_C(0x100000001b3) ^ logs_hash(&w->brokers[i]);
     }
     if (verbose) {
-        printf("seed %llu: %u brokers, min isr %d, class %d%s%s%s, %llu appended, %llu acked, %llu under a lease, %llu lost, %llu wiped, %llu power cuts, %llu reads, %lld+%lld committed, %llu crashes (%llu of machines), %llu elections, %llu cut off, %llu proposals, "
+        printf("seed %llu: %u brokers, min isr %d, class %d%s%s%s, %llu appended, %llu acked, %llu with acks=1, %llu moved, %llu lost, %llu wiped, %llu power cuts, %llu reads, %lld+%lld committed, %llu crashes (%llu of machines), %llu elections, %llu cut off, %llu proposals, "
             "trace %016llx\n", (unsigned long long)seed, w->broker_count, w->min_isr, (int)w->class_, w->swarm.engine ? ", engine" : "", w->swarm.beyond ? ", beyond" : "",
-            w->swarm.strict ? ", strict" : "", (unsigned long long)w->appended, (unsigned long long)w->acked, (unsigned long long)w->acked_once, (unsigned long long)w->lost,
+            w->swarm.strict ? ", strict" : "", (unsigned long long)w->appended, (unsigned long long)w->acked, (unsigned long long)w->acked_once, (unsigned long long)w->moved, (unsigned long long)w->lost,
             (unsigned long long)w->wiped, (unsigned long long)w->power_cuts, (unsigned long long)w->read, (long long)w->committed_end[0],
             (long long)w->committed_end[1], (unsigned long long)w->crashes, (unsigned long long)w->machine_crashes, (unsigned long long)w->elections,
             (unsigned long long)w->truncated, (unsigned long long)w->proposals, (unsigned long long)trace);

@@ -27,6 +27,7 @@ struct files;                                  /* the engine's store of one brok
 struct broker {
     int32_t id;
     bool up, registered, stopping;
+    bool tails_lost; uint64_t tails_until_us;  /* stopping: it did not wait until all in sync had what acks=1 acknowledged; how long it does */
     uint64_t paused_until_us; double rate;     /* its clock: now * rate */
     uint32_t dir_number;                       /* another one: it came back with an empty disk */
     int64_t lease_end_us;                      /* by its clock */
@@ -50,7 +51,7 @@ struct swarm {
 };
 struct ask {                                   /* to the coordinator: lives until answered */
     struct coord_request request; uint32_t broker, partition; uint64_t life; int64_t number; bool settled; int64_t sent_us;
-    struct coord_alter alter; struct coord_member members[COORD_REPLICAS_MAX]; int32_t target[BROKERS_MAX]; struct ot_uuid dir;
+    struct coord_alter alter; struct coord_prefer prefer; struct coord_member members[COORD_REPLICAS_MAX]; int32_t target[BROKERS_MAX]; struct ot_uuid dir;
     struct coord_endpoint endpoint; struct coord_config_change change;
 };
 struct event {
@@ -79,9 +80,11 @@ struct world {
     struct record *committed[PARTITIONS]; int64_t committed_end[PARTITIONS];
     int32_t *appends_of[PARTITIONS];           /* by epoch: who appended in it, plus one */
     int32_t last_append_epoch[PARTITIONS];
+    uint64_t *once[PARTITIONS];                /* by offset: what a leader acknowledged as soon as it had it (acks=1) */
+    int32_t moved_from_epoch[PARTITIONS];      /* the last epoch that ended because its leader, which lived, was moved; 0: none */
     struct { int32_t epoch; int64_t from; } ledger[PARTITIONS][LEDGER_MAX]; uint32_t ledger_count[PARTITIONS];     /* what rows said may be lost: epochs up to this, from there without end */
     struct coord_partition rows[PARTITIONS]; bool rows_seen;
-    uint64_t appended, crashes, machine_crashes, elections, truncated, proposals, asks_out, at_calm, acked, acked_once /* acks=1, under a lease */, lost, wiped, power_cuts, read;
+    uint64_t appended, crashes, machine_crashes, elections, truncated, proposals, asks_out, at_calm, acked, acked_once /* acks=1 */, moved, lost, wiped, power_cuts, read;
 };
 extern struct world *sim_world;
 
@@ -95,6 +98,7 @@ void broker_start(struct world *w, struct broker *broker);
 void broker_crash(struct world *w, struct broker *broker, bool machine);
 void sim_broker_event(struct world *w, struct event *event);
 void broker_look(struct world *w, struct broker *broker);      /* whatever is due */
+void broker_goes(struct world *w, struct broker *broker);      /* it hands over, and goes when all know */
 void broker_wipe(struct world *w, struct broker *broker);      /* it is down */
 bool produce(struct world *w);
 void produce_acked(struct world *w, uint32_t partition);       /* the producer with acks=all goes on */
@@ -121,6 +125,7 @@ void check_follower(struct world *w, const struct broker *broker, uint32_t parti
 void check_watermark(struct world *w, const struct broker *broker, uint32_t partition);
 void check_append(struct world *w, const struct broker *broker, uint32_t partition, int64_t offset);
 void check_rows(struct world *w);
+void check_once(struct world *w, const struct broker *broker, uint32_t partition);      /* the last record was acknowledged just now, with acks=1 */
 void check_end(struct world *w);
 
 #endif

@@ -197,10 +197,10 @@ static void every_request_survives_the_way(void **state)
         .topic = { .null = true }, .changes = &(struct coord_config_change){ ot_str_of("k"), { .null = true } }, .change_count = 1 } }, 7, OT_OK);
     assert_true(out.if_version == 9 && out.u.configs.scope.kind == COORD_SCOPE_GROUP && out.u.configs.changes[0].value.null && out.u.configs.topic.null);
     struct coord_member members[2] = { { 1, 4 }, { 2, 5 } };
-    struct coord_alter item = { .topic_id = id, .partition = 3, .leader_epoch = 4, .partition_epoch = 5, .members = members, .member_count = 2, .recovering = true };
+    struct coord_alter item = { .topic_id = id, .partition = 3, .leader_epoch = 4, .partition_epoch = 5, .members = members, .member_count = 2, .recovering = true, .handover = COORD_GIVES_UP };
     struct coord_request alter = { .ask = COORD_ASK_ALTER, .if_version = -1, .u.alter = { 7, 1, 2, 3, &item, 1 } };
     out = back(&alter, 7, OT_OK);
-    assert_true(out.u.alter.count == 1 && out.u.alter.items[0].members[1].broker_epoch == 5 && out.u.alter.items[0].recovering && out.u.alter.sequence == 3);
+    assert_true(out.u.alter.count == 1 && out.u.alter.items[0].members[1].broker_epoch == 5 && out.u.alter.items[0].recovering && out.u.alter.items[0].handover == COORD_GIVES_UP && out.u.alter.sequence == 3);
     out = back(&(struct coord_request){ .ask = COORD_ASK_REASSIGN, .if_version = -1, .u.reassign = { id, 1, NULL, 0 } }, 7, OT_OK);
     assert_null(out.u.reassign.target);
     out = back(&(struct coord_request){ .ask = COORD_ASK_REASSIGN, .if_version = -1, .u.reassign = { id, 1, brokers, 2 } }, 7, OT_OK);
@@ -210,13 +210,19 @@ static void every_request_survives_the_way(void **state)
     struct coord_lost losses[2] = { { .topic_id = id, .partition = 3, .partition_epoch = 4 }, { .topic_id = id, .partition = 5, .partition_epoch = 6 } };
     out = back(&(struct coord_request){ .ask = COORD_ASK_LOST, .if_version = -1, .u.lost = { 7, 9, losses, 2 } }, 7, OT_OK);
     assert_true(out.u.lost.broker_epoch == 9 && out.u.lost.count == 2 && out.u.lost.items[1].partition == 5 && out.u.lost.items[1].partition_epoch == 6);
-    out = back(&(struct coord_request){ .ask = COORD_ASK_ELECT, .if_version = -1, .u.elect = { .topic_id = id, .partition = 3, .unclean = true, .candidate = 2, .partition_epoch = 9,
+    out = back(&(struct coord_request){ .ask = COORD_ASK_ELECT, .if_version = -1, .u.elect = { .topic_id = id, .partition = 3, .candidate = 2, .partition_epoch = 9,
         .loss = COORD_LOSS_CRASH, .loss_from = 77, .answers = members, .answer_count = 2 } }, 7, OT_OK);
     assert_true(out.u.elect.candidate == 2 && out.u.elect.partition_epoch == 9 && out.u.elect.loss == COORD_LOSS_CRASH && out.u.elect.loss_from == 77);
     assert_true(out.u.elect.answer_count == 2 && out.u.elect.answers[1].broker_epoch == 5);
-    back(&(struct coord_request){ .ask = COORD_ASK_ELECT, .u.elect = { .unclean = true } }, 7, OT_ERR_MALFORMED);
-    back(&(struct coord_request){ .ask = COORD_ASK_ELECT, .u.elect = { .unclean = true, .loss = (enum coord_loss)9 } }, 7, OT_ERR_MALFORMED);
-    const enum coord_ask plain[] = { COORD_ASK_READ, COORD_ASK_ELECT, COORD_ASK_FENCE, COORD_ASK_UNREGISTER, COORD_ASK_RESIGN, COORD_ASK_DELETE_TOPIC, COORD_ASK_CREATE_PARTITIONS };
+    back(&(struct coord_request){ .ask = COORD_ASK_ELECT }, 7, OT_ERR_MALFORMED);
+    back(&(struct coord_request){ .ask = COORD_ASK_ELECT, .u.elect = { .loss = (enum coord_loss)9 } }, 7, OT_ERR_MALFORMED);
+    struct coord_prefer preferred[2] = { { .topic_id = id, .partition = 3 }, { .topic_id = id, .partition = 5 } };
+    out = back(&(struct coord_request){ .ask = COORD_ASK_PREFER, .if_version = -1, .u.prefer = { preferred, 2 } }, 7, OT_OK);
+    assert_true(out.u.prefer.count == 2 && out.u.prefer.items[1].partition == 5 && ot_uuid_equal(&out.u.prefer.items[1].topic_id, &id));
+    back(&(struct coord_request){ .ask = COORD_ASK_PREFER, .u.prefer = { preferred, 0 } }, 7, OT_ERR_MALFORMED);
+    item.handover = (enum coord_handover)3;
+    back(&alter, 7, OT_ERR_MALFORMED);
+    const enum coord_ask plain[] = { COORD_ASK_READ, COORD_ASK_FENCE, COORD_ASK_UNREGISTER, COORD_ASK_RESIGN, COORD_ASK_DELETE_TOPIC, COORD_ASK_CREATE_PARTITIONS };
     for (size_t i = 0; i < OT_ARRAY_COUNT(plain); i++) assert_int_equal(back(&(struct coord_request){ .ask = plain[i], .if_version = -1 }, 7, OT_OK).ask, plain[i]);
     ot_arena_free(&arena);
 }

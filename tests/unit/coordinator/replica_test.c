@@ -265,6 +265,100 @@ static void answers_of_another_epoch_or_log_end_are_void(void **state)
     (void)state;
 }
 
+/* ---- handing over */
+
+static enum coord_handover asked(const struct one *one)
+{
+    struct replica_proposal proposal;
+    return replica_proposal(&one->replica, &proposal) ? proposal.handover : COORD_STAYS;
+}
+
+static void it_hands_over_once_the_successor_has_all_that_was_taken(void **state)
+{
+    struct one one;
+    leader(&one, 7, 2, 0);
+    replica_appended(&one.replica, 10);
+    assert_int_equal(fetch(&one, 2, 4), OT_OK);
+    assert_false(replica_hands_over(&one.replica));
+    one.replica.answered_end = 12;             /* written and answered, and not published yet */
+    one.row.successor = 2;
+    assert_int_equal(apply(&one), REPLICA_ROW_CHANGED);
+    assert_true(replica_hands_over(&one.replica));
+    assert_int_equal(asked(&one), COORD_STAYS);
+    replica_appended(&one.replica, 15);
+    assert_int_equal(fetch(&one, 3, 15), OT_OK);               /* not the one */
+    assert_int_equal(fetch(&one, 2, 11), OT_OK);
+    assert_int_equal(asked(&one), COORD_STAYS);
+    assert_int_equal(fetch(&one, 2, 12), OT_OK);
+    assert_int_equal(asked(&one), COORD_HANDS_OVER);           /* what came since waits for all in sync */
+    one.now_us += 2 * REPLICA_HANDOVER_US;
+    replica_tick(&one.replica, one.now_us);
+    apply(&one);                               /* something else of the row changed */
+    assert_int_equal(asked(&one), COORD_HANDS_OVER);
+    assert_true(replica_hands_over(&one.replica));
+    one.row.leader = 2;
+    one.row.leader_epoch++;
+    one.row.successor = 0;
+    assert_int_equal(apply(&one), REPLICA_BECAME_FOLLOWER);
+    assert_false(replica_hands_over(&one.replica));
+    assert_int_equal(asked(&one), COORD_STAYS);
+    (void)state;
+}
+
+static void a_successor_that_stays_behind_is_given_up(void **state)
+{
+    struct one one;
+    leader(&one, 7, 2, 0);
+    replica_appended(&one.replica, 10);
+    one.row.successor = 2;
+    apply(&one);
+    one.now_us += REPLICA_HANDOVER_US - 1;
+    replica_tick(&one.replica, one.now_us);
+    assert_true(replica_hands_over(&one.replica));
+    one.now_us++;
+    replica_tick(&one.replica, one.now_us);
+    assert_int_equal(asked(&one), COORD_GIVES_UP);
+    assert_false(replica_hands_over(&one.replica));
+    assert_int_equal(fetch(&one, 2, 10), OT_OK);
+    assert_int_equal(asked(&one), COORD_GIVES_UP);             /* what acks=1 asked for meanwhile was answered at once */
+    one.row.successor = 4;
+    apply(&one);                               /* another one */
+    assert_true(replica_hands_over(&one.replica));
+    one.row.successor = 0;
+    apply(&one);
+    assert_false(replica_hands_over(&one.replica));
+    assert_int_equal(asked(&one), COORD_STAYS);
+    (void)state;
+}
+
+static void a_move_at_its_end_is_asked_for_by_whoever_leads(void **state)
+{
+    struct one one;
+    struct replica_proposal proposal;
+    leader(&one, 7, 2, 0);
+    assert_false(replica_proposal(&one.replica, &proposal));
+    one.row.removing = 4;                      /* its former leader died before it had handed over */
+    apply(&one);
+    replica_tick(&one.replica, one.now_us);
+    assert_true(replica_proposal(&one.replica, &proposal));
+    assert_int_equal(proposal.isr, 7);
+    assert_int_equal(proposal.handover, COORD_STAYS);
+    const int64_t number = proposal.number;
+    replica_tick(&one.replica, one.now_us);
+    assert_true(replica_proposal(&one.replica, &proposal) && proposal.number == number);
+    apply(&one);                               /* it was heard, and could not be */
+    replica_tick(&one.replica, one.now_us);
+    assert_false(replica_proposal(&one.replica, &proposal));
+    for (uint64_t i = 0; i < 10; i++) {        /* nobody lags meanwhile */
+        one.now_us += one.replica.lag_us_max / 10;
+        assert_int_equal(fetch(&one, 2, 0), OT_OK);
+        assert_int_equal(fetch(&one, 3, 0), OT_OK);
+    }
+    replica_tick(&one.replica, one.now_us);
+    assert_true(replica_proposal(&one.replica, &proposal) && proposal.number != number);
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +374,9 @@ int main(void)
         cmocka_unit_test(a_new_leader_forgets_what_it_knew_and_keeps_its_watermark),
         cmocka_unit_test(a_follower_cuts_where_the_logs_part_and_never_at_its_watermark),
         cmocka_unit_test(answers_of_another_epoch_or_log_end_are_void),
+        cmocka_unit_test(it_hands_over_once_the_successor_has_all_that_was_taken),
+        cmocka_unit_test(a_successor_that_stays_behind_is_given_up),
+        cmocka_unit_test(a_move_at_its_end_is_asked_for_by_whoever_leads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,17 +51,37 @@ static int64_t epoch_of(struct desk *desk, int32_t id)
 static int64_t sequence;
 
 /* Leader says: these are in sync. */
-static enum ot_err alter_as(struct desk *desk, int32_t broker, int32_t leader_epoch, int32_t partition_epoch, const int32_t *ids, uint32_t count, int64_t epoch_off)
+static enum ot_err alter_with(struct desk *desk, int32_t broker, int32_t leader_epoch, int32_t partition_epoch, const int32_t *ids, uint32_t count, int64_t epoch_off,
+    enum coord_handover handover)
 {
     struct coord_member members[8];
     for (uint32_t i = 0; i < count; i++) {
         members[i] = (struct coord_member){ ids[i], epoch_of(desk, ids[i]) + epoch_off };
     }
-    struct coord_alter one = { .topic_id = topic_id, .leader_epoch = leader_epoch, .partition_epoch = partition_epoch, .members = members, .member_count = count };
+    struct coord_alter one = { .topic_id = topic_id, .leader_epoch = leader_epoch, .partition_epoch = partition_epoch, .members = members, .member_count = count, .handover = handover };
     struct coord_request ask = { .ask = COORD_ASK_ALTER,
         .u.alter = { .broker_id = broker, .broker_epoch = epoch_of(desk, broker), .term = coord_term(desk->coord), .sequence = ++sequence, .items = &one, .count = 1 } };
     desk_ask(desk, &ask);
     return ask.error != OT_OK ? ask.error : one.error;
+}
+
+static enum ot_err alter_as(struct desk *desk, int32_t broker, int32_t leader_epoch, int32_t partition_epoch, const int32_t *ids, uint32_t count, int64_t epoch_off)
+{
+    return alter_with(desk, broker, leader_epoch, partition_epoch, ids, count, epoch_off, COORD_STAYS);
+}
+
+/* Its leader says what became of the handover, by the row as it is. */
+static enum ot_err says(struct desk *desk, enum coord_handover handover)
+{
+    struct coord_partition row = row_of(desk);
+    int32_t ids[8];
+    uint32_t count = 0;
+    for (int32_t i = 0; i < row.replica_count; i++) {
+        if ((row.isr >> i & 1) != 0) {
+            ids[count++] = row.replicas[i];
+        }
+    }
+    return alter_with(desk, row.leader, row.leader_epoch, row.partition_epoch, ids, count, 0, handover);
 }
 
 static enum ot_err alter(struct desk *desk, const int32_t *ids, uint32_t count)
@@ -104,11 +124,15 @@ static void altering_is_compared_and_set(void **state)
     assert_int_equal(alter(desk, three, 3), OT_OK);
 }
 
-static enum ot_err elect(struct desk *desk, bool unclean)
+static int32_t preferred_leader;
+
+static enum ot_err elect_preferred(struct desk *desk)
 {
-    struct coord_request ask = { .ask = COORD_ASK_ELECT, .u.elect = { .topic_id = topic_id, .unclean = unclean } };
+    struct coord_prefer one = { .topic_id = topic_id };
+    struct coord_request ask = { .ask = COORD_ASK_PREFER, .u.prefer = { &one, 1 } };
     desk_ask(desk, &ask);
-    return ask.error;
+    preferred_leader = one.leader;
+    return ask.error != OT_OK ? ask.error : one.error;
 }
 
 /* The candidate, by what these said they have. */
@@ -118,7 +142,7 @@ static enum ot_err elect_by(struct desk *desk, enum coord_loss loss, int32_t can
     for (uint32_t i = 0; i < count; i++) {
         members[i] = (struct coord_member){ ids[i], epoch_of(desk, ids[i]) + epoch_off };
     }
-    struct coord_request ask = { .ask = COORD_ASK_ELECT, .u.elect = { .topic_id = topic_id, .unclean = true, .candidate = candidate, .loss = loss, .loss_from = loss_from,
+    struct coord_request ask = { .ask = COORD_ASK_ELECT, .u.elect = { .topic_id = topic_id, .candidate = candidate, .loss = loss, .loss_from = loss_from,
         .partition_epoch = row_of(desk).partition_epoch + row_off, .answers = members, .answer_count = count } };
     desk_ask(desk, &ask);
     return ask.error;
@@ -135,16 +159,94 @@ static void the_preferred_leader_is_elected_when_it_is_in_sync(void **state)
 {
     struct desk *desk = *state;
     int32_t three[] = { 1, 2, 3 };
-    assert_int_equal(elect(desk, false), OT_ERR_ELECTION_NOT_NEEDED);
+    assert_int_equal(elect_preferred(desk), OT_ERR_ELECTION_NOT_NEEDED);
     assert_int_equal(fence(desk, 1), OT_OK);
     assert_int_equal(row_of(desk).leader, 2);
-    assert_int_equal(elect(desk, false), OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE);
+    assert_int_equal(elect_preferred(desk), OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE);
     assert_int_equal(desk_register(desk, 1, 11, COORD_BOOT_CLEAN), OT_OK);
     assert_int_equal(alter(desk, three, 3), OT_OK);
-    int32_t epoch = row_of(desk).leader_epoch;
-    assert_int_equal(elect(desk, false), OT_OK);
+    const struct coord_partition before = row_of(desk);
+    assert_int_equal(elect_preferred(desk), OT_OK);
+    assert_int_equal(preferred_leader, 1);
+    struct coord_partition row = row_of(desk);
+    assert_int_equal(row.leader, 2);                           /* it lives: it hands over first */
+    assert_int_equal(row.successor, 1);
+    assert_int_equal(row.leader_epoch, before.leader_epoch);
+    assert_int_equal(elect_preferred(desk), OT_OK);            /* under way already */
+    assert_int_equal(row_of(desk).partition_epoch, row.partition_epoch);
+    assert_int_equal(says(desk, COORD_HANDS_OVER), OT_OK);
+    row = row_of(desk);
+    assert_int_equal(row.leader, 1);
+    assert_int_equal(row.successor, 0);
+    assert_int_equal(row.isr, 7);
+    assert_int_equal(row.leader_epoch, before.leader_epoch + 1);
+}
+
+/* Leader 2 hands over to 1. */
+static void begin_handover(struct desk *desk)
+{
+    int32_t three[] = { 1, 2, 3 };
+    assert_int_equal(fence(desk, 1), OT_OK);
+    assert_int_equal(desk_register(desk, 1, 11, COORD_BOOT_CLEAN), OT_OK);
+    assert_int_equal(alter(desk, three, 3), OT_OK);
+    assert_int_equal(elect_preferred(desk), OT_OK);
+    assert_int_equal(row_of(desk).successor, 1);
+}
+
+static void a_leader_that_gives_up_goes_on(void **state)
+{
+    struct desk *desk = *state;
+    begin_handover(desk);
+    const struct coord_partition before = row_of(desk);
+    assert_int_equal(says(desk, COORD_GIVES_UP), OT_OK);
+    struct coord_partition row = row_of(desk);
+    assert_int_equal(row.leader, 2);
+    assert_int_equal(row.successor, 0);
+    assert_int_equal(row.leader_epoch, before.leader_epoch);
+    int32_t three[] = { 1, 2, 3 };
+    assert_int_equal(alter_with(desk, 2, before.leader_epoch, before.partition_epoch, three, 3, 0, COORD_HANDS_OVER), OT_ERR_INVALID_UPDATE_VERSION);     /* of a handover that is over */
+    assert_int_equal(says(desk, COORD_HANDS_OVER), OT_OK);     /* to nobody */
+    assert_int_equal(row_of(desk).leader, 2);
+}
+
+static void a_leader_that_dies_while_it_hands_over_is_followed_by_the_rules(void **state)
+{
+    struct desk *desk = *state;
+    begin_handover(desk);
+    assert_int_equal(fence(desk, 2), OT_OK);
     assert_int_equal(row_of(desk).leader, 1);
-    assert_int_equal(row_of(desk).leader_epoch, epoch + 1);
+    assert_int_equal(row_of(desk).successor, 0);
+}
+
+static void a_successor_that_is_in_sync_no_more_is_none(void **state)
+{
+    struct desk *desk = *state;
+    begin_handover(desk);
+    assert_int_equal(fence(desk, 1), OT_OK);
+    assert_int_equal(row_of(desk).leader, 2);
+    assert_int_equal(row_of(desk).successor, 0);
+    assert_int_equal(desk_register(desk, 1, 12, COORD_BOOT_CLEAN), OT_OK);
+    int32_t three[] = { 1, 2, 3 }, two[] = { 2, 3 };
+    assert_int_equal(alter(desk, three, 3), OT_OK);
+    assert_int_equal(elect_preferred(desk), OT_OK);
+    assert_int_equal(alter(desk, two, 2), OT_OK);              /* its leader took it out, for lag */
+    assert_int_equal(row_of(desk).leader, 2);
+    assert_int_equal(row_of(desk).successor, 0);
+}
+
+static void many_leaders_are_asked_for_at_once(void **state)
+{
+    struct desk *desk = *state;
+    begin_handover(desk);
+    struct coord_prefer items[3] = { { .topic_id = topic_id, .partition = 7 }, { .topic_id = topic_id }, { .topic_id = { { 9 } } } };
+    struct coord_request ask = { .ask = COORD_ASK_PREFER, .u.prefer = { items, 3 } };
+    assert_int_equal(says(desk, COORD_GIVES_UP), OT_OK);
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_OK);
+    assert_int_equal(items[0].error, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+    assert_int_equal(items[1].error, OT_OK);
+    assert_int_equal(items[2].error, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+    assert_int_equal(row_of(desk).successor, 1);
 }
 
 static void an_unclean_election_says_what_may_be_lost(void **state)
@@ -302,10 +404,51 @@ static void a_reassignment_ends_when_the_new_ones_are_in_sync(void **state)
     assert_int_equal(row.leader, 1);
     assert_int_equal(alter(desk, all, 4), OT_OK);
     row = row_of(desk);
+    assert_int_equal(row.replica_count, 4);                    /* the leader is among those that go: it hands over first */
+    assert_int_equal(row.leader, 1);
+    assert_int_equal(row.successor, 1);
+    assert_int_equal(says(desk, COORD_GIVES_UP), OT_OK);
+    assert_int_equal(row_of(desk).successor, 0);
+    assert_int_equal(row_of(desk).replica_count, 4);
+    assert_int_equal(says(desk, COORD_STAYS), OT_OK);          /* it has rested, and asks again */
+    assert_int_equal(row_of(desk).successor, 1);
+    assert_int_equal(says(desk, COORD_HANDS_OVER), OT_OK);
+    row = row_of(desk);
     assert_int_equal(row.replica_count, 2);
     assert_int_equal(row.leader, 4);
     assert_int_equal(row.isr, 3);
-    assert_int_equal(row.adding | row.removing, 0);
+    assert_int_equal(row.adding | row.removing | row.successor, 0);
+}
+
+static void a_reassignment_whose_leader_dies_at_its_end_is_finished_by_the_next(void **state)
+{
+    struct desk *desk = *state;
+    int32_t target[] = { 4, 3 }, all[] = { 4, 3, 1, 2 }, other[] = { 1, 2, 3 };
+    assert_int_equal(reassign(desk, target, 2), OT_OK);
+    assert_int_equal(alter(desk, all, 4), OT_OK);
+    assert_int_equal(row_of(desk).successor, 1);
+    assert_int_equal(fence(desk, 1), OT_OK);
+    struct coord_partition row = row_of(desk);
+    assert_int_equal(row.leader, 4);
+    assert_true(coord_move_is_ready(&row));
+    assert_int_equal(says(desk, COORD_STAYS), OT_OK);
+    assert_int_equal(row_of(desk).replica_count, 2);
+    assert_int_equal(reassign(desk, other, 3), OT_OK);         /* and another move begins with nobody to hand over to */
+    assert_int_equal(row_of(desk).successor, 0);
+}
+
+static void a_second_move_takes_the_place_of_a_handover(void **state)
+{
+    struct desk *desk = *state;
+    int32_t target[] = { 4, 3 }, all[] = { 4, 3, 1, 2 };
+    assert_int_equal(reassign(desk, target, 2), OT_OK);
+    assert_int_equal(alter(desk, all, 4), OT_OK);
+    assert_int_equal(row_of(desk).successor, 1);
+    assert_int_equal(reassign(desk, NULL, 0), OT_OK);
+    struct coord_partition row = row_of(desk);
+    assert_int_equal(row.successor, 0);
+    assert_int_equal(row.leader, 1);
+    assert_int_equal(row.replica_count, 3);
 }
 
 static void a_reassignment_can_be_cancelled_and_replaced(void **state)
@@ -372,9 +515,21 @@ static void a_broker_is_not_unfenced_before_it_knows_that_it_was_fenced(void **s
 static void a_stopping_broker_goes_when_everybody_knows_who_leads(void **state)
 {
     struct desk *desk = *state;
+    const int64_t before = coord_view(desk->coord)->stamp.version;
     struct coord_request ask = beat(desk, 1, true);
     assert_int_equal(ask.error, OT_OK);
     assert_false(ask.may_stop);
+    assert_int_equal(row_of(desk).leader, 1);                  /* it is told first that it gets nothing more to lead: there may be something that it has not heard of */
+    struct coord_request early = { .ask = COORD_ASK_HEARTBEAT, .u.heartbeat = { .broker_id = 1, .broker_epoch = epoch_of(desk, 1), .applied_version = before, .want_shutdown = true } };
+    desk_ask(desk, &early);
+    assert_int_equal(row_of(desk).leader, 1);
+    assert_false(beat(desk, 1, false).may_stop);               /* the others do not have all yet */
+    assert_int_equal(fence(desk, 3), OT_OK);
+    assert_int_equal(row_of(desk).leader, 1);                  /* something else that changes takes nothing from it */
+    assert_int_equal(desk_register(desk, 3, 13, COORD_BOOT_CLEAN), OT_OK);
+    int32_t all[] = { 1, 2, 3 };
+    assert_int_equal(alter(desk, all, 3), OT_OK);
+    assert_false(beat(desk, 1, true).may_stop);
     assert_int_equal(row_of(desk).leader, 2);
     assert_int_equal(row_of(desk).isr, 6);
     assert_int_equal(row_of(desk).elr, 0);
@@ -393,6 +548,7 @@ static void the_last_one_in_sync_keeps_its_lead_when_it_stops(void **state)
     struct desk *desk = *state;
     int32_t one[] = { 1 };
     assert_int_equal(alter(desk, one, 1), OT_OK);
+    beat(desk, 1, true);
     beat(desk, 1, true);
     assert_int_equal(row_of(desk).leader, 1);
 }
@@ -425,19 +581,13 @@ static void mark(struct desk *desk, int32_t broker, const char *what, bool set)
     assert_int_equal(ask.error, OT_OK);
 }
 
-static enum ot_err elect_preferred(struct desk *desk)
-{
-    struct coord_request ask = { .ask = COORD_ASK_ELECT, .u.elect = { .topic_id = topic_id, .candidate = -1 } };
-    desk_ask(desk, &ask);
-    return ask.error;
-}
-
 static void a_preferred_election_passes_over_a_broker_in_maintenance(void **state)
 {
     struct desk *desk = *state;
     mark(desk, 1, COORD_MAINTENANCE, true);
     assert_int_equal(row_of(desk).leader, 1);                  /* the mark alone moves nothing */
     assert_int_equal(elect_preferred(desk), OT_OK);
+    assert_int_equal(says(desk, COORD_HANDS_OVER), OT_OK);
     assert_int_equal(row_of(desk).leader, 2);
     assert_int_equal(elect_preferred(desk), OT_ERR_ELECTION_NOT_NEEDED);
     mark(desk, 2, COORD_MAINTENANCE, true);
@@ -445,6 +595,7 @@ static void a_preferred_election_passes_over_a_broker_in_maintenance(void **stat
     assert_int_equal(elect_preferred(desk), OT_ERR_ELECTION_NOT_NEEDED);       /* nobody is better: it stays where it is */
     mark(desk, 1, COORD_MAINTENANCE, false);
     assert_int_equal(elect_preferred(desk), OT_OK);
+    assert_int_equal(says(desk, COORD_HANDS_OVER), OT_OK);
     assert_int_equal(row_of(desk).leader, 1);
 }
 
@@ -513,6 +664,8 @@ int main(void)
         TEST(a_lost_replica_is_nobody_to_rely_on), TEST(the_last_holder_is_remembered_when_it_is_lost),
         TEST(an_unclean_election_says_what_may_be_lost), TEST(when_all_machines_crashed_everybody_who_may_have_more_is_heard),
         TEST(a_reassignment_keeps_those_that_rule_four_waits_for), TEST(a_reassignment_ends_when_the_new_ones_are_in_sync),
+        TEST(a_leader_that_gives_up_goes_on), TEST(a_leader_that_dies_while_it_hands_over_is_followed_by_the_rules), TEST(a_successor_that_is_in_sync_no_more_is_none),
+        TEST(many_leaders_are_asked_for_at_once), TEST(a_reassignment_whose_leader_dies_at_its_end_is_finished_by_the_next), TEST(a_second_move_takes_the_place_of_a_handover),
         TEST(a_reassignment_can_be_cancelled_and_replaced), TEST(a_reassignment_to_fewer_replicas_than_min_isr_counted_on_lowers_it),
         TEST(a_preferred_election_passes_over_a_broker_in_maintenance), TEST(a_broker_that_leaves_gets_nothing_new), TEST(who_was_forgotten_comes_back_without_marks),
         TEST(a_voter_is_not_forgotten), TEST(a_voter_alone_does_not_resign),
