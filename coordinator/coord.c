@@ -104,6 +104,7 @@ static enum ot_err take_image(struct coord *coord, struct coord_disk_image *imag
     coord->blank = image->blank;
     if (!image->blank) {
         coord_set_cluster_id(coord, image->format.cluster_id);
+        coord->joins = image->format.founding_hash == COORD_FORMAT_JOINED;
     }
     coord->term = image->term;
     coord->term_seen = image->term.term;

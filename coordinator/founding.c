@@ -1,5 +1,7 @@
 /* The first start of several voters (§6). Only the lowest of the list founds, and only when every one of the list has said that it is blank, or promised to this very
- * cluster: a survivor of an older cluster says no, so a majority that was wiped founds no second one beside it. */
+ * cluster: a survivor of an older cluster says no, so a majority that was wiped founds no second one beside it. Who came blank to a cluster that there was is no
+ * founder of it, and promises nothing, for good: its FORMAT record says so. The first value is on the founder's disk before anybody hears of it, since a founder that
+ * forgot it could be promised the same cluster once more, by other directories. tests/model/found.pml checks it. */
 #include "coordinator/state.h"
 
 #define ASK_AGAIN_US UINT64_C(500000)
@@ -7,7 +9,7 @@
 static void store_format(struct coord *coord)
 {
     coord->store = (struct coord_record){ .kind = COORD_RECORD_FORMAT,
-        .u.format = { coord->config.cluster_id, coord->config.node_id, coord->config.dir_id, coord->list_hash } };
+        .u.format = { coord->config.cluster_id, coord->config.node_id, coord->config.dir_id, coord->joins ? COORD_FORMAT_JOINED : coord->list_hash } };
     if (coord->config.voter_count == 0) {
         coord->store.u.format.founding_hash = coord_row_hash(coord_blob(&coord->config.node_id, sizeof coord->config.node_id), coord_blob(coord->config.dir_id.bytes, 16));
     }
@@ -49,7 +51,7 @@ void coord_founding_tick(struct coord *coord)
     if (coord->now_us < coord->found_due_us) {
         return;
     }
-    if (coord->phase != COORD_PHASE_BLANK && (has_state(coord) || !coord->founder || coord->founded)) {
+    if (coord->phase != COORD_PHASE_BLANK && (has_state(coord) || !coord->founder || coord->founded || coord->joins)) {
         coord->found_due_us = UINT64_MAX;
         return;
     }
@@ -76,7 +78,7 @@ static void asked(struct coord *coord, const struct coord_message *in)
         answer.answer = same_list && in->answer == COORD_NO && coord->storing == COORD_STORING_NOTHING ? COORD_YES : COORD_NO;
     } else {
         answer.cluster_id = coord->config.cluster_id;
-        answer.answer = same_list && !has_state(coord) && ot_str_equal(in->cluster_id, coord->config.cluster_id) ? COORD_YES : COORD_NO;
+        answer.answer = same_list && !has_state(coord) && !coord->joins && ot_str_equal(in->cluster_id, coord->config.cluster_id) ? COORD_YES : COORD_NO;
     }
     coord_send(coord, in->sender, &answer);
 }
@@ -121,7 +123,7 @@ static void answered(struct coord *coord, const struct coord_message *in)
         return;
     }
     bool for_us = coord->blank ? in->cluster_id.bytes == 0 : ot_str_equal(in->cluster_id, coord->config.cluster_id);
-    if (coord->founder && in->answer == COORD_YES && in->base.state_hash == coord->list_hash && for_us) {
+    if (coord->founder && !coord->joins && in->answer == COORD_YES && in->base.state_hash == coord->list_hash && for_us) {
         count_yes(coord, in);
     } else if (!coord->blank && in->committed.stamp.version > 0 && for_us) {
         coord->found_due_us = UINT64_MAX;      /* it was founded, and this node has not heard of it yet */

@@ -71,8 +71,14 @@ static void publish_to_all(struct coord *coord)
     }
 }
 
+/* The first value of all: whoever forgot it could found once more (founding.c). */
+static bool waits_for_own_disk(const struct coord *coord) { return coord->storing == COORD_STORING_OWN && coord->committed.row_count == 0; }
+
 void coord_send_publish(struct coord *coord, struct coord_peer *peer)
 {
+    if (waits_for_own_disk(coord)) {
+        return;
+    }
     struct coord_message message;
     publish_message_of(coord, &message);
     peer->publish_round = coord->round;
@@ -98,7 +104,7 @@ static void publish(struct coord *coord)
     coord_members_load(coord);                 /* whom it makes voters must accept it too */
     store_accept(coord, COORD_STORING_OWN, coord->committed.stamp);
     if (!coord->alone) {
-        publish_to_all(coord);                 /* beside the own disk: this process never leads the term again after a restart */
+        if (!waits_for_own_disk(coord)) publish_to_all(coord);     /* beside the own disk: this process never leads the term again after a restart */
         coord->heartbeat_due_us = OT_MIN(coord->heartbeat_due_us, coord->now_us + coord->config.heartbeat_us);
     }
 }
@@ -255,6 +261,7 @@ void coord_publication_stored(struct coord *coord, enum coord_storing what)
     coord->accepted = (struct coord_accepted){ true, coord_value_share(&coord->next), bytes };
     clear_doubt(coord, &coord->accepted.value);
     if (what == COORD_STORING_OWN && coord->in_flight) {
+        if (coord->committed.row_count == 0 && !coord->alone) publish_to_all(coord);
         struct coord_peer *self = coord_peer_self(coord);
         if (self != NULL) {
             self->has_accepted = true;

@@ -10,6 +10,7 @@
 enum coord_record_kind { COORD_RECORD_FORMAT = 1, COORD_RECORD_TERM, COORD_RECORD_ACCEPT, COORD_RECORD_COMMIT, COORD_RECORD_SNAPSHOT };
 enum { COORD_VOTERS_MAX = 9, COORD_RECORD_OVERHEAD_MAX = 512 /* of an ACCEPT beyond its delta; of the others in all */ };
 
+enum { COORD_FORMAT_JOINED = 0 };              /* instead of the hash of the list: this directory was blank when there was a cluster already */
 struct coord_format { struct ot_str cluster_id; int32_t node_id; struct ot_uuid dir_id; uint64_t founding_hash; };
 struct coord_term { int32_t term, voted_for, unsure_term; };     /* unsure_term: this voter may have forgotten what it accepted up to then (§4); -1 never */
 struct coord_accept {

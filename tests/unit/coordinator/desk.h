@@ -3,6 +3,7 @@
 #define OT_TEST_DESK_H
 
 #include "coordinator/coord.h"
+#include "coordinator/peer.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,16 +24,22 @@ struct desk {
     uint64_t snapshot_token;
     struct coord_stamp applied; uint64_t applied_hash;
     bool leading, auto_store;
-    bool has_peers; uint32_t sends;                            /* else it says nothing to anybody */
+    bool has_peers; uint32_t sends, sent[COORD_MESSAGE_KINDS];  /* else it says nothing to anybody */
+    struct coord_message last_sent;                            /* its scalars alone: texts and bytes are gone */
+    int32_t node_id; uint32_t voter_count;                     /* of a list 1, 2, 3; 0: alone, it is node 1 */
     enum ot_err fail_next;                                     /* the next STORE fails with this */
     uint32_t partitions_max, delta_bytes_max;
 };
 
 static inline struct coord_config desk_config(const struct desk *desk)
 {
-    return (struct coord_config){ .node_id = 1, .dir_id = { { 1, 2, 3 } }, .cluster_id = ot_str_of("desk-cluster"), .voter_host = ot_str_of("127.0.0.1"),
+    struct coord_config config = { .node_id = OT_MAX(desk->node_id, 1), .dir_id = { { 1, 2, 3 } }, .cluster_id = ot_str_of("desk-cluster"), .voter_host = ot_str_of("127.0.0.1"),
         .voter_port = 9093, .min_isr_default = 1, .partitions_max = desk->partitions_max, .brokers_max = 64, .delta_bytes_max = desk->delta_bytes_max,
-        .snapshot_after_bytes = 1 << 20 };
+        .snapshot_after_bytes = 1 << 20, .voter_count = desk->voter_count };
+    for (uint32_t i = 0; i < desk->voter_count; i++) {
+        config.voters[i] = (struct coord_listed_voter){ (int32_t)i + 1, ot_str_of("127.0.0.1"), 9093 + (int32_t)i };
+    }
+    return config;
 }
 
 static inline void desk_keep(struct desk *desk, const struct coord_record *record)
@@ -109,6 +116,8 @@ static inline void desk_out(struct desk *desk, const struct coord_out *out)
     case COORD_SEND:
         assert_true(desk->has_peers);
         desk->sends++;
+        assert_int_equal(coord_message_decode(out->body, &desk->last_sent), OT_OK);
+        desk->sent[desk->last_sent.kind]++;
         break;
     }
 }
