@@ -3,16 +3,20 @@
 
     run.py [--all] [--only REGEX] [--list]
 
-A row is name, model, what it says (sound, bug, cut: sound, but the search may end by time), spin flags, compiler flags, pan flags, when (ci or all) and seconds it may take. A
-search that did not end proves nothing, so a sound row that runs out of time fails; a cut row passes if no error was found. Last line: N passed, N failed.
+A row is name, model, what it says (sound, bug, cut: sound, but the search may end by time), spin flags, compiler flags, pan flags, when (ci or all), seconds of CPU it may take, and the fault
+that is seeded at run time (seeded.h; the older models take theirs as a flag of spin). A search that did not end proves nothing, so a sound row that runs out of time fails; a cut row passes if
+no error was found. Every fault that a model has must have a row. Rows with the same flags share one compilation; two run at a time. Last line: N passed, N failed.
 """
 import argparse
+import concurrent.futures
+import itertools
+import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -23,11 +27,24 @@ DAMAGE = "-DDAMAGE -DNOPRUNE -DMAXREBOOT=0 -DTWOCAND=1"
 SMALL = "-DMAXLEN=1 -DMAXREC=1 -DMAXDELAY=0"
 
 
-def row(name, model, kind, flags, when="all", cc=None, pan=None, limit_s=900):
-    return name, model, kind, flags.split(), cc or COLLAPSE, pan or DEPTH, when, limit_s
+def row(name, model, kind, flags, when="all", cc=None, pan=None, limit_s=900, fault=None):
+    return name, model, kind, flags.split(), cc or COLLAPSE, pan or DEPTH, when, limit_s, fault
+
+
+def seeded(model, flags, faults, when="ci", **more):
+    for fault in faults.split():
+        yield row(f"bug-{model}-{fault}", model, "bug", flags, when, fault=fault, **more)
 
 
 def rows():
+    yield row("found-T2W2C1", "found", "sound", "", "ci", limit_s=60)
+    yield from seeded("found", "", "MAJORITY PROMISEAGAIN JOINED PUBFIRST")
+    yield row("found-T3W2C2", "found", "sound", "-DMAXW=2 -DMAXT=3 -DMAXC=2")
+    yield row("catchup-T2V2", "catchup", "sound", "-DMAXV=2", "ci", limit_s=60)
+    yield from seeded("catchup", "-DMAXV=2", "GIVESUP OLDERROWS COMMITALONE STOREDANYHOW ROWSGIVEUP")
+    yield from seeded("catchup", "", "FORGETS UNCHECKED")
+    yield row("catchup-T2V3", "catchup", "sound", "")
+    yield row("catchup-T3V3", "catchup", "sound", "-DMAXT=3")
     # seconds each: bounds that are smaller than those of the design's own runs, which are below
     yield row("publish-T2V2", "publish", "sound", "-DMAXT=2 -DMAXV=2 -DMAXREBOOT=1", "ci", limit_s=120)
     yield row("replicate-PE3", "replicate", "sound", f"-DMAXPE=3 {SMALL} -DMAXCRASH=0", "ci", limit_s=120)
@@ -86,30 +103,69 @@ def rows():
         yield bug(name, "durability", flags)
 
 
-def run(one):
-    """(seconds, words, passed)"""
-    name, model, kind, flags, cc, pan, _, limit_s = one
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="model-") as folder:
-        shutil.copy(HERE / f"{model}.pml", f"{folder}/m.pml")
-        done = subprocess.run(["spin", *flags, "-a", "m.pml"], cwd=folder, capture_output=True, text=True)
-        if done.returncode == 0:
-            done = subprocess.run(["cc", "-O2", "-w", "-DSAFETY", "-DNOFAIR", "-DMEMLIM=4000", *cc, "-o", "pan", "pan.c"], cwd=folder, capture_output=True, text=True)
-        if done.returncode != 0:
-            return time.monotonic() - started, done.stdout + done.stderr, False
-        timed_out = False
-        try:
-            out = subprocess.run(["./pan", *pan], cwd=folder, capture_output=True, text=True, timeout=limit_s).stdout
-        except subprocess.TimeoutExpired as late:
-            timed_out, out = True, (late.stdout or b"").decode()
-    errors = re.search(r"errors: (\d+)", out)
+def faults_of(model):
+    """{name: number} of those seeded at run time, {name: None} of those that are flags"""
+    text = (HERE / f"{model}.pml").read_text()
+    numbers = {name: int(number) for name, number in re.findall(r"#define BUG_(\w+) +(\d+)", text)}
+    return numbers | {name: None for name in re.findall(r"\bBUG_(\w+)", text) if name not in numbers}
+
+
+def limited(words, folder, seconds, env=None):
+    """(CPU seconds, what it said, did it end by itself): the time is CPU time, so that a busy machine changes nothing"""
+    with open(f"{folder}/said", "w+", encoding="utf-8", errors="replace") as said:
+        child = subprocess.Popen(words, cwd=folder, stdout=said, stderr=subprocess.STDOUT, env={**os.environ, **(env or {})},
+                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5)))
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        return usage.ru_utime + usage.ru_stime, said.read(), child.returncode
+
+
+def compile_model(model, flags, cc, folder, quick):
+    for file in [*HERE.glob("*.pml"), *HERE.glob("*.h")]:
+        shutil.copy(file, folder)
+    spent = 0
+    for words in (["spin", *flags, "-a", f"{model}.pml"], ["cc", "-O1" if quick else "-O2", "-w", "-DMEMLIM=4000", *(["-DSAFETY", "-DNOFAIR"] if "-DLIVE" not in flags else []), *cc, "-o", "pan", "pan.c"]):
+        seconds, text, code = limited(words, folder, 300)
+        spent += seconds
+        if code != 0:
+            return spent, text
+    return spent, ""
+
+
+def verdict(kind, text, ended_itself):
+    """(words, passed)"""
+    errors = re.search(r"errors: (\d+)", text)
     found = bool(errors) and int(errors.group(1)) > 0
-    states = re.search(r"(\S+) states, stored", out)
-    ended = bool(errors) and "max search depth too small" not in out and "Search not completed" not in out
+    states = re.search(r"(\S+) states, stored", text)
+    ended = ended_itself and bool(errors) and "max search depth too small" not in text and "Search not completed" not in text
     words = f"{states.group(1) if states else '?'} states, {'an error' if found else 'no error'}{'' if ended or found else ', not to the end'}"
     if kind == "bug":
-        return time.monotonic() - started, words, found and "assertion violated" in out
-    return time.monotonic() - started, words, not found and (ended or (kind == "cut" and (timed_out or bool(errors))))
+        return words, found and ("assertion violated" in text or "acceptance cycle" in text or "non-progress cycle" in text)
+    return words, not found and (ended or kind == "cut")
+
+
+def run_group(group):
+    """[(row, CPU seconds, words, passed)] of rows that one compilation serves"""
+    out = []
+    _, model, _, flags, cc, _, when, _, _ = group[0]
+    with tempfile.TemporaryDirectory(prefix="model-") as folder:
+        spent, error = compile_model(model, flags, cc, folder, when == "ci")
+        for one in group:
+            if error:
+                out.append((one, spent, error, False))
+                continue
+            number = str(faults_of(model)[one[8]]) if one[8] else "0"
+            seconds, text, code = limited(["./pan", *one[5]], folder, one[7], {"MODEL_BUG": number})
+            out.append((one, seconds + spent, *verdict(one[2], text, code >= 0)))
+            spent = 0
+    return out
+
+
+def without_row():
+    """faults of the models that nobody seeds"""
+    seeds = {(one[1], fault) for one in rows() for fault in [one[8], *(flag[6:] for flag in one[3] if flag.startswith("-DBUG_"))] if fault}
+    return [f"{model.stem}: {fault}" for model in sorted(HERE.glob("*.pml")) for fault in faults_of(model.stem) if (model.stem, fault) not in seeds]
 
 
 def main():
@@ -124,10 +180,18 @@ def main():
             print(one[0], one[6])
         return 0
     passed = failed = 0
+    cpu = 0.0
+    for fault in without_row():
+        failed += 1
+        print(f"FAIL {fault} is seeded by no row")
+    groups = {}
     for one in chosen:
-        seconds, words, good = run(one)
-        passed, failed = passed + good, failed + (not good)
-        print(f"{'ok  ' if good else 'FAIL'} {one[0]:24} {seconds:6.1f} s  {words}", flush=True)
+        groups.setdefault((one[1], *one[3], "cc", *one[4], one[6]), []).append(one)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for one, seconds, words, good in itertools.chain.from_iterable(pool.map(run_group, groups.values())):
+            cpu, passed, failed = cpu + seconds, passed + good, failed + (not good)
+            print(f"{'ok  ' if good else 'FAIL'} {one[0]:26} {seconds:6.1f} s  {words}", flush=True)
+    print(f"{cpu:.0f} s of CPU")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 
