@@ -83,13 +83,15 @@ def read_all(bootstrap, topic, partitions=1):
     """{partition: [(offset, value)]} of what a read_committed consumer sees."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
+    # a leader that is new gives out less than was acknowledged until its followers have fetched, which is an end too; where the log ends it says only then
+    ends = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=60)[1] for p in range(partitions)}
     rows, ended, until = {p: [] for p in range(partitions)}, set(), time.monotonic() + 60
     while len(ended) < partitions and time.monotonic() < until:
         message = consumer.poll(1)
         if message is None:
             continue
         if message.error() is not None:
-            if message.error().code() == KafkaError._PARTITION_EOF:
+            if message.error().code() == KafkaError._PARTITION_EOF and message.offset() >= ends[message.partition()]:
                 ended.add(message.partition())
             continue
         rows[message.partition()].append((message.offset(), message.value()))
