@@ -85,6 +85,7 @@ struct broker_core {
     struct broker_openings openings;
     struct broker_fetch_sessions *sessions;
     struct { struct broker_throttle leader, follower; } throttles;
+    _Atomic uint64_t replication_bytes_out;    /* record batch bytes that followers were given */
     struct broker_replication *replication;    /* NULL: nothing is fetched from others, and nothing proposed */
     struct broker_losses *losses;              /* NULL: what is lost is told in the log alone */
     struct ot_timer tick;                      /* on background_exec */
@@ -146,6 +147,7 @@ struct broker_partition {
     struct broker_txn_guard *guards;           /* likewise, of appends that come by a shard */
     struct broker_fetch_node *fetch_nodes;     /* entries of fetch sets hung in here */
     struct broker_cleaner_state cleaner;       /* under the mutex */
+    struct broker_isr_change isr_change;       /* likewise */
     struct broker_partition *later_next;       /* of core->later, while flush_later */
     struct ot_task lane_task, flush_task, end_task;    /* end_task: retire, later free */
     /* replication (role.c). The mirrors above (is_leader, leader_id, …) are what clients are told: of the newest row that was applied, is_leader only once `replica` has it too */

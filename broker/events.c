@@ -188,7 +188,7 @@ static void remember(struct broker_events *events, const struct broker_event *ev
     while (events->ring_bytes > RING_BYTES_MAX) forget_oldest(events);
 }
 
-struct telling { struct broker_events *events; struct broker_event_place state; int32_t term; int64_t wall_ms; };
+struct telling { struct broker_events *events; const struct broker_view *after; struct broker_event_place state; int32_t term; int64_t wall_ms; };
 
 static const char *why_fenced(struct broker_events *events, int32_t id)
 {
@@ -213,10 +213,36 @@ static void count(const struct broker_events *events, const struct broker_event 
     ot_series_release(metrics, series);
 }
 
+/* Who holds a replica remembers what changed its ISR last. */
+static void note_isr(void *arg, const struct broker_event *event)
+{
+    const struct telling *telling = arg;
+    const struct broker_isr_change change = { telling->wall_ms, event->type == BROKER_EVENT_ISR_EXPAND, event->reason };
+    struct broker_view_topic topic;
+    if ((event->type != BROKER_EVENT_ISR_SHRINK && event->type != BROKER_EVENT_ISR_EXPAND) || !broker_view_topic(telling->after, event->topic, &topic)) return;
+    struct broker_partition *partition = broker_partition_find_id(telling->events->broker, &topic.id, event->partition);
+    if (partition == NULL) return;
+    broker_partition_isr_changed(partition, &change);
+    broker_partition_put(partition);
+}
+
+/* What happened meanwhile is not known. */
+static void forget_isr(struct broker_events *events)
+{
+    uint32_t count = 0;
+    struct broker_partition **list = broker_partitions_copy(broker_core_of(events->broker), &count);
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
+        broker_partition_isr_changed(list[i], &(struct broker_isr_change){ 0 });
+        broker_partition_put(list[i]);
+    }
+    free(list);
+}
+
 static void told(void *arg, const struct broker_event *event)
 {
     const struct telling *telling = arg;
     struct broker_event one = *event;
+    note_isr(arg, event);
     if (one.type == BROKER_EVENT_BROKER_FENCED) one.reason = why_fenced(telling->events, one.broker);
     count(telling->events, &one);
     remember(telling->events, &one, telling->wall_ms, &telling->state, telling->term);
@@ -243,10 +269,12 @@ static bool votes(const struct broker_events *events, const struct broker_view *
 static void take_delta(struct broker_events *events, const struct inbox_item *item)
 {
     const struct coord_value *after = &item->after->value;
-    struct telling telling = { events, { .known = true, .version = after->stamp.version, .hash = broker_events_hash(after) }, after->stamp.term, item->wall_ms };
+    struct telling telling = { events, item->after, { .known = true, .version = after->stamp.version, .hash = broker_events_hash(after) }, after->stamp.term, item->wall_ms };
     if (!votes(events, item->after)) {         /* it cannot coordinate next */
         while (events->ring != NULL) forget_oldest(events);
         events->based = false;
+        const struct ot_blob only = { item->delta, item->bytes, false };
+        if (item->before != NULL && (item->whole || broker_events_of_delta(&item->before->value, after, only, note_isr, &telling) != OT_OK)) forget_isr(events);
         return;
     }
     if (!events->based) {
@@ -257,7 +285,9 @@ static void take_delta(struct broker_events *events, const struct inbox_item *it
     if (item->before == NULL) return;
     const struct ot_blob delta = { item->delta, item->bytes, false };
     const enum ot_err err = item->whole ? OT_ERR_TOO_LARGE : broker_events_of_delta(&item->before->value, after, delta, told, &telling);
-    if (err != OT_OK) remember_gap(events, item->before->value.stamp.version, after->stamp.version, &telling);
+    if (err == OT_OK) return;
+    forget_isr(events);
+    remember_gap(events, item->before->value.stamp.version, after->stamp.version, &telling);
 }
 
 static void take_role(struct broker_events *events, const struct inbox_item *item)
@@ -312,7 +342,9 @@ static void take_inbox(struct broker_events *events)
         else if (item->kind == INBOX_WANTED) events->wanted = true;
         item_free(item);
     }
-    if (lost_to != 0) broker_events_note_gap(events, lost_from, lost_to, 0);
+    if (lost_to == 0) return;
+    forget_isr(events);
+    broker_events_note_gap(events, lost_from, lost_to, 0);
 }
 
 /* ---- what next */

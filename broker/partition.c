@@ -522,6 +522,7 @@ void broker_partition_state(struct broker_partition *partition, struct broker_pa
     out->dirty_bytes = partition->cleaner.dirty_bytes;
     out->clean_bytes = partition->cleaner.clean_bytes;
     out->cleaner_error = partition->cleaner.error;
+    out->isr_change = partition->isr_change;
     pthread_mutex_unlock(&partition->mutex);
     if (partition->log == NULL) return;
     out->first_dirty = eng_log_first_dirty(partition->log);
@@ -533,6 +534,13 @@ void broker_partition_state(struct broker_partition *partition, struct broker_pa
     out->size_bytes = eng_log_size_bytes(partition->log);
     out->last_epoch = eng_epochs_latest(eng_log_epochs(partition->log));
     out->segment_count = eng_log_segments(partition->log, NULL, 0);
+}
+
+void broker_partition_isr_changed(struct broker_partition *partition, const struct broker_isr_change *change)
+{
+    pthread_mutex_lock(&partition->mutex);
+    partition->isr_change = *change;
+    pthread_mutex_unlock(&partition->mutex);
 }
 
 uint32_t broker_partition_followers(struct broker_partition *partition, struct broker_follower *out, uint32_t max)

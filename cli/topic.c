@@ -126,12 +126,25 @@ static int list_partitions(const struct cli_args *args, struct cli_api *api, con
     return code;
 }
 
+/* Of each partition the time, the kind and the reason in one line of text. */
+static void tell_isr_changes(json_t *items)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(items, i, item) {
+        const json_t *change = json_object_get(item, "last_isr_change");
+        if (!json_is_object(change)) continue;
+        json_object_set_new(item, "last_isr_change", json_sprintf("%s %s %s", cli_json_text(change, "at", "-"), cli_json_text(change, "type", "-"), cli_json_text(change, "reason", "-")));
+    }
+}
+
 int cli_topic_isr_run(const struct cli_args *args)
 {
     static const struct cli_column columns[] = {
         {"partition", CLI_COLUMN_NUMBER, false}, {"state", CLI_COLUMN_STATE, false}, {"leader", CLI_COLUMN_NUMBER, false}, {"replicas", CLI_COLUMN_TEXT, false},
         {"isr", CLI_COLUMN_TEXT, false}, {"osr", CLI_COLUMN_TEXT, false}, {"offline", CLI_COLUMN_TEXT, false}, {"min_insync_replicas", CLI_COLUMN_NUMBER, false},
-        {"durability", CLI_COLUMN_TEXT, false}, {"leader_epoch", CLI_COLUMN_NUMBER, true}, {"partition_epoch", CLI_COLUMN_NUMBER, true},
+        {"durability", CLI_COLUMN_TEXT, false}, {"last_isr_change", CLI_COLUMN_TEXT, true}, {"leader_epoch", CLI_COLUMN_NUMBER, true},
+        {"partition_epoch", CLI_COLUMN_NUMBER, true},
     };
     struct cli_api api;
     json_t *items;
@@ -139,6 +152,7 @@ int cli_topic_isr_run(const struct cli_args *args)
     if (cli_flag_given(args, "history")) return cli_topic_history(args, cli_name(args, 0));
     int code = cli_api_open(args, &api);
     if (code < 0) code = list_partitions(args, &api, cli_name(args, 0), &items, &text);
+    if (code < 0) tell_isr_changes(items);
     return code >= 0 ? code : cli_print_list(args, columns, OT_ARRAY_COUNT(columns), items, text);
 }
 

@@ -170,6 +170,19 @@ static void write_compaction(struct rest_json *out, const struct broker_partitio
     rest_json_close(out, '}');
 }
 
+static void write_isr_change(struct rest_json *out, const struct broker_isr_change *change)
+{
+    if (change->at_ms == 0) {
+        rest_json_null(out, "last_isr_change");
+        return;
+    }
+    rest_json_open(out, "last_isr_change", '{');
+    rest_json_time(out, "at", change->at_ms);
+    rest_json_text(out, "type", change->expand ? "expand" : "shrink");
+    rest_json_text(out, "reason", change->reason);
+    rest_json_close(out, '}');
+}
+
 static void write_local(struct rest_json *out, const struct broker_partition_state *state)
 {
     rest_json_text(out, "durability", broker_durability_name(state->effective_durability));
@@ -179,11 +192,12 @@ static void write_local(struct rest_json *out, const struct broker_partition_sta
     rest_json_big_or_null(out, "log_end_offset", state->open ? state->log_end_offset : -1);
     rest_json_big(out, "size_bytes", (int64_t)state->size_bytes);
     write_compaction(out, state);
+    write_isr_change(out, &state->isr_change);
 }
 
 static void write_unknown(struct rest_json *out)
 {
-    static const char *const members[] = { "durability", "log_start_offset", "high_watermark", "last_stable_offset", "log_end_offset", "size_bytes", "compaction" };
+    static const char *const members[] = { "durability", "log_start_offset", "high_watermark", "last_stable_offset", "log_end_offset", "size_bytes", "compaction", "last_isr_change" };
     for (uint32_t i = 0; i < OT_ARRAY_COUNT(members); i++) rest_json_null(out, members[i]);
 }
 
@@ -191,11 +205,14 @@ static void write_unknown(struct rest_json *out)
 static void write_told(struct rest_json *out, const json_t *told)
 {
     static const char *const numbers[] = { "log_start_offset", "high_watermark", "last_stable_offset", "log_end_offset", "size_bytes" };
-    const json_t *compaction = json_object_get(told, "compaction");
+    static const char *const objects[] = { "compaction", "last_isr_change" };
     rest_json_text(out, "durability", json_string_value(json_object_get(told, "durability")));
     for (uint32_t i = 0; i < OT_ARRAY_COUNT(numbers); i++) rest_json_big_or_null(out, numbers[i], rest_row_int(told, numbers[i]));
-    if (compaction != NULL) rest_json_copy(out, "compaction", compaction);
-    else rest_json_null(out, "compaction");
+    for (uint32_t i = 0; i < OT_ARRAY_COUNT(objects); i++) {
+        const json_t *object = json_object_get(told, objects[i]);
+        if (object != NULL) rest_json_copy(out, objects[i], object);
+        else rest_json_null(out, objects[i]);
+    }
 }
 
 /* The replica of that broker as the broker told it: within the row of a partition, or the row itself. */
