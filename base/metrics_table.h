@@ -13,6 +13,7 @@
     X(cluster_topics,                            GAUGE,     NONE,    "",                     "topics of the cluster, told by the controller") \
     X(cluster_partitions,                        GAUGE,     NONE,    "",                     "partitions of the cluster, told by the controller") \
     X(cluster_offline_partitions,                GAUGE,     NONE,    "",                     "partitions without a leader, told by the controller") \
+    X(cluster_metadata_behind_max,               GAUGE,     NONE,    "",                     "changes of metadata that the farthest of the living brokers is not known to have applied, by its last heartbeat; told by the controller") \
     X(controller_active,                         GAUGE,     NONE,    "",                     "1 while this broker is the controller") \
     X(metadata_offset,                           GAUGE,     NONE,    "",                     "newest metadata change that this broker has applied") \
     X(topic_bytes_in_total,                      COUNTER,   BYTES,   "topic",                "record batch bytes appended by producers") \
@@ -45,7 +46,10 @@
     X(partitions_reassigning,                    GAUGE,     NONE,    "",                     "led partitions whose replicas are being moved") \
     X(replicas_out_of_sync,                      GAUGE,     NONE,    "",                     "replicas of led partitions that are out of sync") \
     X(replicas_offline,                          GAUGE,     NONE,    "",                     "replicas here whose log directory failed") \
+    X(replica_max_lag_records,                   GAUGE,     NONE,    "",                     "offsets that the farthest follower of a led partition is behind; followers not heard of in this leader epoch are not known") \
+    X(preferred_replica_imbalance,               GAUGE,     NONE,    "",                     "led partitions whose preferred leader, the first replica, is another broker") \
     X(replication_bytes_in_total,                COUNTER,   BYTES,   "",                     "record batch bytes fetched from leaders") \
+    X(replication_bytes_out_total,               COUNTER,   BYTES,   "",                     "record batch bytes given to followers") \
     X(isr_shrinks_total,                         COUNTER,   NONE,    "reason",               "times that replicas left the ISR of a partition, told by the controller") \
     X(isr_expands_total,                         COUNTER,   NONE,    "reason",               "times that replicas joined the ISR of a partition, told by the controller") \
     X(controller_elections_total,                COUNTER,   NONE,    "type",                 "leaders elected, told by the controller: clean, elr, and with a loss that may be unclean, longest_log, sole_replica") \

@@ -25,6 +25,13 @@ static uint64_t count_offline(const struct broker_view *view, struct ot_arena *a
     return offline;
 }
 
+/* Of those that were heard within a session: who was not is fenced, and of no interest. */
+static int64_t behind_max(const struct broker *broker, int64_t version)
+{
+    const int64_t session_us = broker_config_current(broker->setup.config)->broker_session_timeout_ms * INT64_C(1000);
+    return OT_MAX(version - broker_coordinator_applied_least(broker->coordinator, ot_exec_now_us(broker->setup.coord_exec) - session_us), INT64_C(0));
+}
+
 static void fill(void *arg, struct ot_metrics *metrics)
 {
     struct broker *broker = arg;
@@ -47,6 +54,7 @@ static void fill(void *arg, struct ot_metrics *metrics)
     set(metrics, OT_METRIC_cluster_topics, NULL, controller ? (double)broker_view_topic_count(view) : 0);
     set(metrics, OT_METRIC_cluster_partitions, NULL, controller ? (double)broker_view_partition_count(view) : 0);
     set(metrics, OT_METRIC_cluster_offline_partitions, NULL, controller ? (double)count_offline(view, &arena) : 0);
+    set(metrics, OT_METRIC_cluster_metadata_behind_max, NULL, controller ? (double)behind_max(broker, cluster.version) : 0);
     set(metrics, OT_METRIC_transactions_open, NULL, (double)atomic_load(&broker->txns.open));
     set(metrics, OT_METRIC_transactions_late, NULL, (double)atomic_load(&broker->txns.late));
     ot_arena_free(&arena);

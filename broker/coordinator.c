@@ -171,7 +171,7 @@ static void note_heard(struct broker_coordinator *c, const struct broker_ask *as
     if (rows != NULL && at < HEARD_MAX) {
         heard->rows = rows;
         heard->count = OT_MAX(heard->count, at + 1);
-        rows[at] = (struct heard_row){ id, ot_exec_now_us(c->setup.exec) };
+        rows[at] = (struct heard_row){ id, ot_exec_now_us(c->setup.exec), ask->request.u.heartbeat.applied_version };
     }
     pthread_mutex_unlock(&heard->mutex);
 }
@@ -185,6 +185,17 @@ int64_t broker_coordinator_heard_us(struct broker_coordinator *coordinator, int3
         if (heard->rows[i].id == node_id) at_us = heard->rows[i].at_us;
     pthread_mutex_unlock(&heard->mutex);
     return at_us;
+}
+
+int64_t broker_coordinator_applied_least(struct broker_coordinator *coordinator, int64_t since_us)
+{
+    struct heard *heard = &coordinator->heard;
+    int64_t least = INT64_MAX;
+    pthread_mutex_lock(&heard->mutex);
+    for (uint32_t i = 0; i < heard->count; i++)
+        if (heard->rows[i].at_us >= since_us) least = OT_MIN(least, heard->rows[i].applied_version);
+    pthread_mutex_unlock(&heard->mutex);
+    return least;
 }
 
 /* ---- turns */

@@ -66,6 +66,8 @@ void broker_coordinator_leader(const struct broker_coordinator *coordinator, int
 struct ot_str broker_coordinator_cluster(const struct broker_coordinator *coordinator);   /* on its thread; the id of the cluster, none before founding or joining */
 /* When a heartbeat of that broker was answered here last, on the clock of the coordinator's executor; -1: never. It tells something while this node leads. Any thread. */
 int64_t broker_coordinator_heard_us(struct broker_coordinator *coordinator, int32_t node_id);
+/* Of the brokers heard since then on that clock: the least version of the state that one said it has applied, when it was heard last; INT64_MAX: none was heard. Likewise. */
+int64_t broker_coordinator_applied_least(struct broker_coordinator *coordinator, int64_t since_us);
 /* From a peer: done is posted to the message's home. Any thread. */
 void broker_coordinator_message(struct broker_coordinator *coordinator, struct broker_peer_message *message);
 /* The process of that broker is known to have died (coordinator.md §7): fenced at once if this node leads. Any thread. */

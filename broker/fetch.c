@@ -61,7 +61,8 @@ static void answer(struct broker_fetch *fetch)
         struct broker_topic *topic = fetch->rows[i].counted;
         if (topic == NULL) continue;
         ot_series_add(topic->series.fetch_requests, 1);
-        ot_series_add(topic->series.bytes_out, fetch->rows[i].read.bytes);
+        if (fetch->follower) atomic_fetch_add_explicit(&broker_core_of(fetch->broker)->replication_bytes_out, fetch->rows[i].read.bytes, memory_order_relaxed);
+        else ot_series_add(topic->series.bytes_out, fetch->rows[i].read.bytes);
         if (fetch->rows[i].throttled && fetch->rows[i].read.bytes > 0) broker_throttle_spend(&broker_core_of(fetch->broker)->throttles.leader, fetch->rows[i].read.bytes);
     }
     ot_exec_timer_cancel(fetch->call.home, &fetch->timer);

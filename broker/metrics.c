@@ -73,6 +73,24 @@ static void set(struct ot_metrics *metrics, enum ot_metric metric, double value)
     ot_series_release(metrics, series);
 }
 
+static void set_total(struct ot_metrics *metrics, enum ot_metric metric, uint64_t total)
+{
+    struct ot_series *series = ot_series_get(metrics, metric, NULL);
+    ot_series_set_total(series, total);
+    ot_series_release(metrics, series);
+}
+
+/* Mutex held, it leads: how far the farthest of its followers is behind. */
+static int64_t farthest(const struct replica *replica)
+{
+    int64_t lag = 0;
+    for (int32_t i = 0; replica->applied && i < replica->row.replica_count; i++) {
+        const struct replica_peer *peer = &replica->peers[i];
+        if (peer->id != replica->self && peer->end >= 0) lag = OT_MAX(lag, replica->log_end - peer->end);
+    }
+    return lag;
+}
+
 static void set_dir(struct ot_metrics *metrics, enum ot_metric metric, const char *dir, double value)
 {
     const char *labels[] = { dir };
@@ -84,8 +102,9 @@ static void set_dir(struct ot_metrics *metrics, enum ot_metric metric, const cha
 static void fill(void *arg, struct ot_metrics *metrics)
 {
     struct broker_core *core = arg;
-    uint32_t count = 0, led = 0, offline = 0, under = 0, under_min = 0, at_min = 0, moving = 0, out_of_sync = 0, producers = 0, uncleanable = 0;
+    uint32_t count = 0, led = 0, offline = 0, under = 0, under_min = 0, at_min = 0, moving = 0, out_of_sync = 0, not_preferred = 0, producers = 0, uncleanable = 0;
     uint64_t uncleanable_bytes = 0;
+    int64_t lag = 0;
     struct broker_partition **list = broker_partitions_copy(core, &count);
     for (uint32_t i = 0; list != NULL && i < count; i++) {
         struct broker_partition *partition = list[i];
@@ -96,6 +115,8 @@ static void fill(void *arg, struct ot_metrics *metrics)
             const int32_t missing = OT_MAX(partition->replica_count - partition->isr_count, 0);
             under += missing > 0;
             out_of_sync += (uint32_t)missing;
+            lag = OT_MAX(lag, farthest(&partition->replica));
+            not_preferred += partition->replica.applied && partition->replica.row.replica_count > 0 && partition->replica.row.replicas[0] != core->node_id;
             moving += partition->replica.applied && (partition->replica.row.adding | partition->replica.row.removing) != 0;
         }
         under_min += partition->is_leader && partition->isr_count < partition->min_isr;
@@ -114,6 +135,8 @@ static void fill(void *arg, struct ot_metrics *metrics)
     set(metrics, OT_METRIC_partitions_under_replicated, under);
     set(metrics, OT_METRIC_partitions_reassigning, moving);
     set(metrics, OT_METRIC_replicas_out_of_sync, out_of_sync);
+    set(metrics, OT_METRIC_replica_max_lag_records, (double)lag);
+    set(metrics, OT_METRIC_preferred_replica_imbalance, not_preferred);
     set(metrics, OT_METRIC_partitions_under_min_isr, under_min);
     set(metrics, OT_METRIC_partitions_at_min_isr, at_min);
     set(metrics, OT_METRIC_producer_ids, producers);
@@ -122,9 +145,8 @@ static void fill(void *arg, struct ot_metrics *metrics)
     set(metrics, OT_METRIC_cleaner_uncleanable_bytes, (double)uncleanable_bytes);
     struct broker_replication_counts fetched;
     broker_replication_counts(core->replication, &fetched);
-    struct ot_series *bytes_in = ot_series_get(metrics, OT_METRIC_replication_bytes_in_total, NULL);
-    ot_series_set_total(bytes_in, fetched.bytes);
-    ot_series_release(metrics, bytes_in);
+    set_total(metrics, OT_METRIC_replication_bytes_in_total, fetched.bytes);
+    set_total(metrics, OT_METRIC_replication_bytes_out_total, atomic_load(&core->replication_bytes_out));
     struct broker_loss_counts losses;
     broker_losses_counts(core->losses, &losses);
     set(metrics, OT_METRIC_loss_ledger_entries, (double)losses.entries);

@@ -191,8 +191,8 @@ void rest_compat_kafka_exporter(struct rest_call *call, bool openmetrics)
 
 /* ---- jmx */
 
-/* Ours → theirs; labels: theirs for each of ours, NULL: left out (values are summed by whoever queries them). */
-static const struct { enum ot_metric metric; const char *name, *type; const char *labels[2]; } jmx[] = {
+/* Ours → theirs; labels: theirs for each of ours, NULL: left out (values are summed by whoever queries them). except: values of the first label that are something else there. */
+static const struct { enum ot_metric metric; const char *name, *type; const char *labels[2]; const char *except[2]; } jmx[] = {
     { OT_METRIC_topic_bytes_in_total, "kafka_server_brokertopicmetrics_bytesin_total", "counter", { "topic" } },
     { OT_METRIC_topic_bytes_out_total, "kafka_server_brokertopicmetrics_bytesout_total", "counter", { "topic" } },
     { OT_METRIC_topic_records_in_total, "kafka_server_brokertopicmetrics_messagesin_total", "counter", { "topic" } },
@@ -204,6 +204,14 @@ static const struct { enum ot_metric metric; const char *name, *type; const char
     { OT_METRIC_partitions_under_replicated, "kafka_server_replicamanager_underreplicatedpartitions", "gauge", { NULL } },
     { OT_METRIC_partitions_under_min_isr, "kafka_server_replicamanager_underminisrpartitioncount", "gauge", { NULL } },
     { OT_METRIC_partitions_at_min_isr, "kafka_server_replicamanager_atminisrpartitioncount", "gauge", { NULL } },
+    { OT_METRIC_partitions_reassigning, "kafka_server_replicamanager_reassigningpartitions", "gauge", { NULL } },
+    { OT_METRIC_isr_shrinks_total, "kafka_server_replicamanager_isrshrinks_total", "counter", { "reason" } },
+    { OT_METRIC_isr_expands_total, "kafka_server_replicamanager_isrexpands_total", "counter", { "reason" } },
+    { OT_METRIC_replica_max_lag_records, "kafka_server_replicafetchermanager_maxlag", "gauge", { NULL } },
+    { OT_METRIC_replication_bytes_in_total, "kafka_server_brokertopicmetrics_replicationbytesin_total", "counter", { NULL } },
+    { OT_METRIC_replication_bytes_out_total, "kafka_server_brokertopicmetrics_replicationbytesout_total", "counter", { NULL } },
+    { OT_METRIC_preferred_replica_imbalance, "kafka_controller_kafkacontroller_preferredreplicaimbalancecount", "gauge", { NULL } },
+    { OT_METRIC_controller_elections_total, "kafka_controller_controllerstats_uncleanleaderelections_total", "counter", { "type" }, { "clean", "elr" } },
     { OT_METRIC_replicas_offline, "kafka_server_replicamanager_offlinereplicacount", "gauge", { NULL } },
     { OT_METRIC_controller_active, "kafka_controller_kafkacontroller_activecontrollercount", "gauge", { NULL } },
     { OT_METRIC_cluster_offline_partitions, "kafka_controller_kafkacontroller_offlinepartitionscount", "gauge", { NULL } },
@@ -217,13 +225,20 @@ static const struct { enum ot_metric metric; const char *name, *type; const char
 
 struct translating { struct rest_json *out; bool openmetrics; int last; };
 
+static bool is_except(int i, const struct ot_metric_reading *one)
+{
+    for (int k = 0; k < 2; k++)
+        if (jmx[i].except[k] != NULL && strcmp(jmx[i].except[k], one->label_values[0]) == 0) return true;
+    return false;
+}
+
 static void translate(void *arg, const struct ot_metric_reading *one)
 {
     struct translating *translating = arg;
     struct rest_json *out = translating->out;
     for (int i = 0; i < (int)OT_ARRAY_COUNT(jmx); i++) {
         bool first = true;
-        if (jmx[i].metric != one->metric) continue;
+        if (jmx[i].metric != one->metric || is_except(i, one)) continue;
         if (translating->last != i) head(out, translating->openmetrics, jmx[i].name, jmx[i].type, "As the JMX exporter names it.");
         translating->last = i;
         put(out, jmx[i].name);

@@ -178,6 +178,10 @@ def test_unclean_elections_are_made_where_they_are_allowed_and_what_they_cost_is
         harness.until(lambda: leader_of(cluster, 2, "t") == 2, 4, "nobody leads: it is not allowed")
     set_config(cluster, 2, "t", "unclean.leader.election.enable", "true")
     wait_leader(cluster, "t", [2])
+    shown = [harness.http(node.rest + "/metrics?compat=jmx")[2].decode() for node in cluster.living()]     # by the one that coordinates
+    assert sum(text.count('ottla_controller_elections_total{type="unclean"} 1\n') for text in shown) == 1
+    assert sum(text.count('kafka_controller_controllerstats_uncleanleaderelections_total{type="unclean"} 1\n') for text in shown) == 1
+    assert not any('uncleanleaderelections_total{type="clean"}' in text for text in shown)
     cut, file = check_ledger(cluster, "t", "unclean")
     assert cut["epochs"][0]["start_offset"] == 50 and cut["last_epoch"] < cut["leader_epoch"]
     if (harness.TOP / "build" / "jars").is_dir():

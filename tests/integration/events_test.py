@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import Consumer
 
 import harness
+from admin import Admin
 from harness import until
 from replication_test import started, wait_isr
 from rest_stream_test import Tail
@@ -60,8 +61,14 @@ def leader_of(node, topic, partition=0):
 
 def metric(node, name):
     """The sum of the series that begin so; None: there is none."""
-    found = [float(line.rsplit(" ", 1)[1]) for line in harness.http(node.rest + "/metrics")[2].decode().splitlines() if line.startswith(name) and line[len(name)] in " {"]
+    found = [float(line.rsplit(" ", 1)[1]) for line in harness.http(node.rest + "/metrics?compat=jmx")[2].decode().splitlines() if line.startswith(name) and line[len(name)] in " {"]
     return sum(found) if found else None
+
+
+def last_isr_change(node, topic="orders"):
+    """(type, reason) in the partition's own row."""
+    change = json.loads(harness.http(f"{node.rest}/v1/topics/{topic}/partitions/0")[2])["last_isr_change"]
+    return change and (change["type"], change["reason"])
 
 
 def test_who_left_and_why(make):
@@ -71,13 +78,22 @@ def test_who_left_and_why(make):
     wait_isr(cluster, "orders", {1, 2, 3})
     coordinator, leader = cluster.controller(), leader_of(cluster.nodes[1], "orders")
     follower = next(i for i in (3, 2, 1) if i not in (coordinator, leader))
-    cluster.kill(follower)
     node = cluster.nodes[leader]
+    with node.connect() as c:
+        Admin(c).produce("orders", "first")        # acknowledged by all: the leader has heard of each
+    cluster.kill(follower)
     shrink = find(node, type="isr_shrink", topic="orders", broker=follower)
     assert shrink["reason"] == "broker_fenced" and shrink["removed"] == [follower] and sorted(shrink["from"]) == [1, 2, 3] and shrink["osr"] == [follower]
     assert find(node, type="broker_fenced", broker=follower)["reason"] == "process_died"
     until(lambda: metric(node, "ottla_partitions_under_replicated") and metric(node, "ottla_replicas_out_of_sync"), 20, "a metric that says so")
     assert metric(cluster.nodes[coordinator], "ottla_isr_shrinks_total") >= 1
+    assert metric(cluster.nodes[coordinator], "kafka_server_replicamanager_isrshrinks_total") >= 1
+    assert last_isr_change(node) == ("shrink", "broker_fenced")
+    with node.connect() as c:
+        Admin(c).produce("orders", *[f"{i}" for i in range(100)])
+    until(lambda: metric(node, "ottla_replica_max_lag_records") >= 100, 20, "how far the one that is away is behind")
+    assert metric(node, "kafka_server_replicafetchermanager_maxlag") >= 100
+    given = metric(node, "ottla_replication_bytes_out_total")
     cluster.start_one(follower)
     expand = find(node, type="isr_expand", topic="orders", broker=follower)
     assert expand["reason"] == "caught_up" and sorted(expand["isr"]) == [1, 2, 3] and expand["osr"] == []
@@ -85,11 +101,19 @@ def test_who_left_and_why(make):
     wait_isr(cluster, "__ottla_events", {1, 2, 3})
     until(lambda: metric(node, "ottla_partitions_under_replicated") == metric(node, "ottla_replicas_out_of_sync") == 0, 20, "a metric that says that all is well")
     assert metric(cluster.nodes[coordinator], "ottla_isr_expands_total") >= 1 and metric(cluster.nodes[follower], "ottla_replication_bytes_in_total") > 0
+    assert last_isr_change(node) == ("expand", "caught_up") and last_isr_change(cluster.nodes[follower]) == ("expand", "caught_up")
+    table = subprocess.run([harness.BINARY, "topic", "isr", "orders", "--api", node.rest, "-o", "wide"], stdout=subprocess.PIPE, text=True, timeout=20, check=True).stdout
+    assert "expand caught_up" in table
+    until(lambda: metric(node, "ottla_replica_max_lag_records") == 0, 20, "nobody is behind")
+    assert metric(node, "ottla_replication_bytes_out_total") > given
+    assert metric(node, "kafka_server_brokertopicmetrics_replicationbytesout_total") > given
+    assert metric(node, 'ottla_topic_bytes_out_total{topic="orders"}') in (None, 0), "no consumer has read it: followers are no consumers"
     cluster.kill(leader)
     other = cluster.nodes[follower]
     change = find(other, type="leader_changed", topic="orders", bound_s=30)
     assert change["reason"] == "broker_fenced" and change["from"] == leader and change["election"] == "clean" and change["leader"] == change["broker"] != leader
     assert leader == coordinator or metric(cluster.nodes[coordinator], "ottla_controller_elections_total") >= 1
+    until(lambda: metric(cluster.nodes[change["leader"]], "ottla_preferred_replica_imbalance") >= 1, 20, "it leads what another one is to lead")
     answers = [history(n) for n in cluster.living()]
     assert len({json.dumps([e for e in a if e["id"] <= change["id"]]) for a in answers}) == 1
     is_whole(answers[0])
@@ -97,6 +121,20 @@ def test_who_left_and_why(make):
     assert {e["type"] for e in only} <= {"isr_shrink", "isr_expand", "leader_changed"} and all(e["topic"] == "orders" for e in only) and len(only) >= 4
     mine = json.loads(harness.http(f"{other.rest}/v1/topics/orders/partitions/0/isr-history")[2])["items"]
     assert [e["id"] for e in reversed(mine)] == [e["id"] for e in only]
+
+
+def test_a_broker_that_does_not_hear_of_changes_shows(make):
+    cluster = started(make(3, broker_session_timeout_ms=60000))
+    coordinator = cluster.nodes[cluster.controller()]
+    until(lambda: metric(coordinator, "ottla_cluster_metadata_behind_max") == 0, 30, "all have all")
+    quiet = next(i for i in cluster.nodes if i != coordinator.id)
+    cluster.pause(quiet)
+    for i in range(3):
+        make_topic(coordinator, f"more-{i}", 1)
+    assert metric(coordinator, "ottla_cluster_metadata_behind_max") >= 3
+    cluster.go_on(quiet)
+    until(lambda: metric(coordinator, "ottla_cluster_metadata_behind_max") == 0, 30, "it caught up")
+    cluster.stop()
 
 
 @pytest.mark.timeout(180)
