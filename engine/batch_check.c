@@ -174,7 +174,18 @@ static enum ot_err records_walk(
 
 /* ---- the header ---- */
 
-static enum ot_err header_check(const struct eng_batch_rules *rules, struct eng_batch_verdict *verdict)
+/* An LZ4 frame that Kafka's Java reader does not take: linked blocks, a dictionary, a frame to be skipped. Our decoder does, so that it would lie there for others to stumble over. What is no
+ * frame at all is found by the decoder. */
+static bool lz4_unreadable(const uint8_t *frame, size_t bytes)
+{
+    enum { MAGIC = 0x184D2204, SKIPPABLE = 0x184D2A50, BLOCKS_INDEPENDENT = 0x20, RESERVED = 0x02, DICTIONARY = 0x01 };
+    if (bytes < 5) return false;
+    const uint32_t magic = frame[0] | (uint32_t)frame[1] << 8 | (uint32_t)frame[2] << 16 | (uint32_t)frame[3] << 24;
+    if ((magic & 0xFFFFFFF0u) == SKIPPABLE) return true;
+    return magic == MAGIC && ((frame[4] & BLOCKS_INDEPENDENT) == 0 || (frame[4] & (RESERVED | DICTIONARY)) != 0);
+}
+
+static enum ot_err header_check(const uint8_t *data, size_t bytes, const struct eng_batch_rules *rules, struct eng_batch_verdict *verdict)
 {
     const struct eng_batch_info *info = &verdict->info;
     if (info->record_count <= 0 || info->last_offset_delta < 0 || (int64_t)info->last_offset_delta + 1 != info->record_count) {
@@ -189,6 +200,9 @@ static enum ot_err header_check(const struct eng_batch_rules *rules, struct eng_
     }
     if (!eng_batch_codec_known(info)) {
         return refuse(verdict, OT_ERR_UNSUPPORTED_COMPRESSION_TYPE, "unknown codec %d", (int)info->codec);
+    }
+    if (info->codec == ENG_CODEC_LZ4 && lz4_unreadable(data + ENG_BATCH_HEADER_BYTES, bytes - ENG_BATCH_HEADER_BYTES)) {
+        return refuse(verdict, OT_ERR_INVALID_RECORD, "an lz4 frame with linked blocks or a dictionary: Kafka's clients read independent blocks only");
     }
     return OT_OK;
 }
@@ -238,7 +252,7 @@ enum ot_err eng_batch_check_shallow(
                          info->record_count, info->last_offset_delta)
                    : OT_OK;
     }
-    if ((err = header_check(rules, verdict)) != OT_OK) {
+    if ((err = header_check(data, bytes, rules, verdict)) != OT_OK) {
         return err;
     }
     bool plain = info->codec == ENG_CODEC_NONE;

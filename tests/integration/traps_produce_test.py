@@ -83,6 +83,17 @@ def test_compressed_batches_are_stored_as_sent(admin, topic, codec):
     assert [r[3] for r in got.records] == [b"v%d" % i * 50 for i in range(20)]
 
 
+def test_lz4_frames_with_linked_blocks_are_refused(admin, topic, broker):
+    """Kafka's Java reader knows independent blocks only. Kafka itself gives its error no name."""
+    import lz4.frame
+    plain = batch.build([b"v%d" % i * 5000 for i in range(40)])
+    head = (*batch.HEAD.unpack(plain[:61])[:5], 3, *batch.HEAD.unpack(plain[:61])[6:])
+    linked = batch.seal(head, lz4.frame.compress(plain[61:], block_linked=True, block_size=lz4.frame.BLOCKSIZE_MAX64KB))
+    assert error(admin.produce_raw(topic, linked)) in ("INVALID_RECORD", *(["UNKNOWN_SERVER_ERROR"] if broker.rest is None else []))
+    free = batch.seal(head, lz4.frame.compress(plain[61:], block_linked=False, block_size=lz4.frame.BLOCKSIZE_MAX64KB))
+    assert error(admin.produce_raw(topic, free)) == "NONE" and admin.list_offset(topic, -1)["offset"] == 40
+
+
 def test_zstd_below_produce_7_is_refused(admin, topic):
     for version in range(3, 7):
         answer = admin.produce_raw(topic, batch.build([b"x"], codec="zstd"), version=version)

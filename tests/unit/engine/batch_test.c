@@ -264,6 +264,32 @@ static void timestamps_are_judged_without_overflow(void **state)
     assert_int_equal(check(b, &rules, &verdict), OT_OK);
 }
 
+/* Whatever else is in them: Kafka's readers look at the flags alone. */
+static void lz4_frames_that_kafka_cannot_read_are_refused(void **state)
+{
+    struct bench *b = *state;
+    struct eng_batch_rules rules = eng_batch_rules_default(NOW);
+    struct eng_batch_verdict verdict;
+    static const struct { uint8_t set, clear; uint8_t magic; enum ot_err err; } cases[] = { { 0, 0, 0x04, OT_OK }, { 0, 0x20, 0x04, OT_ERR_INVALID_RECORD }, { 0x01, 0, 0x04, OT_ERR_INVALID_RECORD },
+        { 0x02, 0, 0x04, OT_ERR_INVALID_RECORD }, { 0, 0, 0x05, OT_ERR_CORRUPT_MESSAGE } };
+    for (size_t i = 0; i < OT_ARRAY_COUNT(cases); i++) {
+        b->sink.bytes = 0;
+        build(b, ENG_CODEC_LZ4, 5, 5);
+        uint8_t *frame = b->sink.data + ENG_BATCH_HEADER_BYTES;
+        frame[0] = cases[i].magic;
+        frame[4] = (uint8_t)((frame[4] | cases[i].set) & ~cases[i].clear);
+        ot_store_u32(b->sink.data + 17, ot_crc32c(0, b->sink.data + 21, b->sink.bytes - 21));
+        assert_int_equal(check(b, &rules, &verdict), cases[i].err);
+    }
+    b->sink.bytes = 0;
+    build(b, ENG_CODEC_LZ4, 5, 5);
+    memcpy(b->sink.data + ENG_BATCH_HEADER_BYTES, "\x53\x2a\x4d\x18", 4);
+    ot_store_u32(b->sink.data + 17, ot_crc32c(0, b->sink.data + 21, b->sink.bytes - 21));
+    assert_int_equal(check(b, &rules, &verdict), OT_ERR_INVALID_RECORD);
+    rules.origin = ENG_ORIGIN_REPLICATION;         /* what a leader took long ago is taken from it */
+    assert_int_equal(eng_batch_check_shallow(b->sink.data, b->sink.bytes, &rules, &verdict), OT_OK);
+}
+
 static void append_time_is_written_and_the_crc_holds(void **state)
 {
     struct bench *b = *state;
@@ -550,6 +576,7 @@ int main(void)
         T(every_prefix_and_every_flipped_byte_is_survived),
         T(each_refused_record_is_named),
         T(timestamps_are_judged_without_overflow),
+        T(lz4_frames_that_kafka_cannot_read_are_refused),
         T(append_time_is_written_and_the_crc_holds),
         T(stamping_touches_nothing_under_the_crc),
         T(any_codec_becomes_any_other),
