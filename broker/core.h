@@ -193,6 +193,7 @@ void broker_partition_wake_fetches(struct broker_partition *partition);
 void broker_partition_wake_followers(struct broker_partition *partition);      /* those fetches alone that read up to the log's end */
 /* A removed partition whose last writer and housekeeper left gives its name back. */
 void broker_partition_settle_end(struct broker_partition *partition);
+void broker_partition_set_stage(struct broker_partition *partition, enum broker_partition_stage stage);       /* mutex held; counted for readiness */
 /* Without the mutex: tells the calls of chained parts. */
 void broker_parts_complete(struct broker_produce_part *done);
 

@@ -96,7 +96,7 @@ static bool begin_open(struct broker_partition *partition)
     if (may) {
         partition->open_full = false;
         partition->opening_busy = true;
-        atomic_store(&partition->stage, BROKER_PARTITION_OPENING);
+        broker_partition_set_stage(partition, BROKER_PARTITION_OPENING);
     }
     pthread_mutex_unlock(&partition->mutex);
     return may && broker_partition_open(partition) == OT_OK;

@@ -199,8 +199,7 @@ static void publish(struct broker_partition *partition, struct eng_log *log)
     broker_role_begin(partition);
     if (atomic_load(&partition->stage) == BROKER_PARTITION_OPENING) {
         partition->lane_closed = eng_log_read_only(log);
-        atomic_store(&partition->stage, BROKER_PARTITION_OPEN);
-        atomic_fetch_add(&partition->core->partitions_open, 1);
+        broker_partition_set_stage(partition, BROKER_PARTITION_OPEN);
         (void)broker_role_settle(partition, &done);
         broker_partition_wake_fetches(partition);
     } else {
@@ -209,6 +208,18 @@ static void publish(struct broker_partition *partition, struct eng_log *log)
     pthread_mutex_unlock(&partition->mutex);
     broker_parts_complete(done);
     broker_partition_tell_internal(partition);
+}
+
+void broker_partition_set_stage(struct broker_partition *partition, enum broker_partition_stage stage)
+{
+    struct broker_core *core = partition->core;
+    const int before = atomic_exchange(&partition->stage, (int)stage);
+    if (before == (int)stage) return;
+    if (before == BROKER_PARTITION_OPEN) atomic_fetch_sub(&core->partitions_open, 1);
+    if (before == BROKER_PARTITION_OFFLINE) atomic_fetch_sub(&core->partitions_failed, 1);
+    if (stage == BROKER_PARTITION_OPEN) atomic_fetch_add(&core->partitions_open, 1);
+    if (stage == BROKER_PARTITION_OFFLINE) atomic_fetch_add(&core->partitions_failed, 1);
+    if (stage == BROKER_PARTITION_REMOVED) atomic_fetch_sub(&core->partitions_total, 1);
 }
 
 /* The folder bears the id of another topic: somebody copied it in. It is set aside, and this topic begins empty. */
@@ -306,7 +317,6 @@ static void open_one(struct broker_partition_opening *opening)
     } else {
         if (where != PLACE_SKIP)
             ot_log(OT_LOG_ERROR, "log", "open_failed", "topic=%s partition=%d error=%s", partition->topic->name, partition->index, ot_err_name(opening->err));
-        if (where != PLACE_SKIP) atomic_fetch_add(&core->partitions_failed, 1);
         partition->anew_failed = opening->anew;          /* once is enough: it does not come out of isr again and again */
         broker_partition_went_offline(partition, opening->err);
     }
@@ -410,7 +420,7 @@ void broker_partition_went_offline(struct broker_partition *partition, enum ot_e
     partition->lane_closed = true;
     broker_partition_settle_end(partition);
     if (stage != BROKER_PARTITION_REMOVED && stage != BROKER_PARTITION_OFFLINE) {
-        atomic_store(&partition->stage, BROKER_PARTITION_OFFLINE);
+        broker_partition_set_stage(partition, BROKER_PARTITION_OFFLINE);
         if (is_loss(why)) broker_partition_lose(partition);
         ot_log(OT_LOG_ERROR, "log", "partition_offline", "topic=%s partition=%d error=%s", partition->topic->name, partition->index, ot_err_name(why));
         broker_partition_fail_all(partition, OT_ERR_KAFKA_STORAGE_ERROR, "the disk of this partition failed", &done);
@@ -469,7 +479,6 @@ static void retire_run(struct ot_task *task)
     if (ot_map_put(&core->stale, key, key_bytes, &core->stale) != OT_OK)
         ot_log(OT_LOG_WARN, "log", "checkpoint_stale", "topic=%s partition=%d error=NO_MEMORY", partition->topic->name, partition->index);
     pthread_rwlock_unlock(&core->registry);
-    atomic_fetch_sub(&core->partitions_total, 1);
     pthread_mutex_lock(&partition->mutex);
     partition->retired = true;
     pthread_mutex_unlock(&partition->mutex);

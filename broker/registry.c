@@ -241,7 +241,7 @@ static void remove_partition(struct broker_partition *partition, enum ot_err err
     struct broker_produce_part *done = NULL;
     pthread_mutex_lock(&partition->mutex);
     partition->lane_closed = true;
-    atomic_store(&partition->stage, BROKER_PARTITION_REMOVED);
+    broker_partition_set_stage(partition, BROKER_PARTITION_REMOVED);
     broker_replication_look(partition);
     broker_partition_fail_all(partition, error, text, &done);
     broker_partition_wake_fetches(partition);

@@ -526,6 +526,34 @@ static void who_waits_and_what_is_damaged_is_counted(void **state)
     fixture_start(f);
 }
 
+static void assert_counted(const struct core_fixture *f, uint32_t total, uint32_t open, uint32_t failed)
+{
+    struct broker_core *core = &f->broker->core;
+    assert_int_equal(atomic_load(&core->partitions_total), total);
+    assert_int_equal(atomic_load(&core->partitions_open), open);
+    assert_int_equal(atomic_load(&core->partitions_failed), failed);
+}
+
+/* /readyz waits until open and failed ones are all there are: what went must not stand for what is being opened. */
+static void partitions_that_go_are_counted_no_more(void **state)
+{
+    struct core_fixture *f = *state;
+    struct ot_uuid id = fixture_id(7);
+    for (int32_t partition = 0; partition < 3; partition++) fixture_apply(f, "t", 7, partition, 1, 1, 1, "fsync");
+    assert_counted(f, 3, 0, 0);
+    run(f);
+    assert_counted(f, 3, 3, 0);
+    broker_partition_remove(f->broker, &id, 2);
+    assert_counted(f, 2, 2, 0);
+    run(f);
+    eng_store_fail_dir(f->store, 0, OT_ERR_IO, "the test");
+    run(f);
+    assert_counted(f, 2, 0, 2);
+    broker_partition_remove(f->broker, &id, 1);
+    run(f);
+    assert_counted(f, 1, 0, 1);
+}
+
 /* ---- one sync for all partitions ---- */
 
 static void restart_on(struct core_fixture *f, struct ot_io *io, uint32_t sync_each_max, int32_t epoch)
@@ -615,6 +643,7 @@ int main(void)
         TEST(a_directory_that_fails_while_a_partition_of_it_opens_takes_that_one_offline_too),
         TEST(a_slow_writer_of_the_checkpoints_does_not_put_back_a_log_start),
         TEST(who_waits_and_what_is_damaged_is_counted),
+        TEST(partitions_that_go_are_counted_no_more),
         TEST(a_server_that_was_killed_syncs_once_for_all_its_partitions),
         TEST(a_sync_that_was_given_up_on_holds_no_thread_that_flushes),
     };
