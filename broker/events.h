@@ -25,6 +25,7 @@
     X(ISR_EXPAND,            "isr_expand",             "isr",          true,  "replicas are in sync again") \
     X(LEADER_CHANGED,        "leader_changed",         "leader",       true,  "another broker leads a partition, or none does") \
     X(RECORDS_LOST,          "records_lost",           "loss",         true,  "records that readers could have seen are gone") \
+    X(RECORDS_CUT,           "records_cut",            "loss",         true,  "a replica gave up the end of its log, which its leader does not have") \
     X(RECORDS_REPAIRED,      "records_repaired",       "loss",         true,  "records of a replica were damaged: it is fetched anew from the others") \
     X(BROKER_REGISTERED,     "broker_registered",      "broker",       false, "a broker began, or began again") \
     X(BROKER_FENCED,         "broker_fenced",          "broker",       true,  "a broker is taken for gone") \
@@ -70,6 +71,8 @@ void broker_event_bool(struct broker_event_fields *fields, const char *key, bool
 void broker_event_str(struct broker_event_fields *fields, const char *key, struct ot_str text);         /* null, or no data: null */
 void broker_event_text(struct broker_event_fields *fields, const char *key, const char *text);          /* NULL: null */
 void broker_event_ids(struct broker_event_fields *fields, const char *key, const int32_t *ids, int32_t count);
+struct broker_epoch_start { int32_t epoch; int64_t start; };
+void broker_event_epochs(struct broker_event_fields *fields, const char *key, const struct broker_epoch_start *epochs, uint32_t count);       /* [{"epoch":…,"start_offset":…}, …] */
 
 /* ---- an event. Begin with broker_event_of; readers filter by topic, partition, broker and group. */
 struct broker_event {

@@ -134,6 +134,20 @@ void broker_event_ids(struct broker_event_fields *fields, const char *key, const
     field_end(fields, &out);
 }
 
+void broker_event_epochs(struct broker_event_fields *fields, const char *key, const struct broker_epoch_start *epochs, uint32_t count)
+{
+    struct out out = field_begin(fields, key);
+    for (uint32_t i = 0; i < count; i++) {
+        put_text(&out, i == 0 ? "[{\"epoch\":" : ",{\"epoch\":");
+        put_number(&out, epochs[i].epoch);
+        put_key(&out, "start_offset");
+        put_number(&out, epochs[i].start);
+        put_text(&out, "}");
+    }
+    put_text(&out, count == 0 ? "[]" : "]");
+    field_end(fields, &out);
+}
+
 /* ---- whole events */
 
 enum { TEXT_BYTES_MAX = 8192 };                /* more than all that can be in one: names of at most 249 bytes that may need six characters each, and the fields */

@@ -182,28 +182,41 @@ static void end_cut(struct broker_partition *partition)
     pthread_mutex_unlock(&partition->mutex);
 }
 
+/* Before it goes: who is killed in the middle has told it all the same. */
+static void say_cut(const struct broker_partition *partition, const struct broker_loss *loss)
+{
+    const bool below = loss->from < loss->high_watermark;
+    ot_log(below ? OT_LOG_ERROR : OT_LOG_INFO, "replica", below ? "cut_below_high_watermark" : "cut",
+        "topic=%s partition=%d from=%" PRId64 " to=%" PRId64 " high_watermark=%" PRId64 " epochs=%d..%d leader_epoch=%d reason=%s entry=%" PRIu64, partition->topic->name, partition->index,
+        loss->end, loss->from, loss->high_watermark, loss->epoch_count > 0 ? loss->epochs[0].epoch : -1, loss->last_epoch, loss->leader_epoch, loss->reason, loss->number);
+}
+
 static enum ot_err cut(struct broker_partition *partition, struct broker_follow *follow)
 {
-    const int64_t end = eng_log_end_offset(partition->log), high_watermark = atomic_load(&partition->high_watermark);
+    struct broker_cut cut;
+    const int64_t end = eng_log_end_offset(partition->log);
     const int64_t to = replica_cut(follow->parts, epoch_end(partition->log, follow->parts.epoch, end));
     if (to >= end) return OT_ERR_CORRUPT_MESSAGE;      /* the leader says that we differ, and names nothing to cut */
-    if (broker_loss_before_cut(partition, to, follow->answer.leader_epoch) != OT_OK) return OT_ERR_BUSY;       /* nothing goes before it is noted */
+    if (broker_loss_before_cut(partition, to, follow->answer.leader_epoch, &cut) != OT_OK) return OT_ERR_BUSY;       /* nothing goes before it is noted */
+    say_cut(partition, &cut.loss);
     begin_cut(partition);
     enum ot_err err = eng_log_truncate(partition->log, to, ot_exec_wall_ms(partition->core->background_exec));
     end_cut(partition);
     follow->cut_records = end - eng_log_end_offset(partition->log);
-    ot_log(to < high_watermark ? OT_LOG_ERROR : OT_LOG_INFO, "replica", to < high_watermark ? "cut_below_high_watermark" : "cut",
-        "topic=%s partition=%d from=%" PRId64 " to=%" PRId64 " high_watermark=%" PRId64 " leader_epoch=%d error=%s", partition->topic->name, partition->index, end, to, high_watermark,
-        follow->answer.leader_epoch, ot_err_name(err));
+    if (err == OT_OK) broker_loss_cut_done(partition, &cut);
+    else ot_log(OT_LOG_ERROR, "replica", "cut_failed", "topic=%s partition=%d from=%" PRId64 " to=%" PRId64 " error=%s", partition->topic->name, partition->index, end, to, ot_err_name(err));
     return err;
 }
 
 static enum ot_err restart(struct broker_partition *partition, struct broker_follow *follow)
 {
+    struct broker_cut cut;
     const int64_t end = eng_log_end_offset(partition->log);
+    broker_loss_of_restart(partition, follow->answer.leader_epoch, &cut);
     begin_cut(partition);
     enum ot_err err = eng_log_start_at(partition->log, follow->log_start_offset);
     end_cut(partition);
+    if (err == OT_OK && cut.loss.from < cut.loss.end) broker_loss_cut_done(partition, &cut);
     ot_log(OT_LOG_WARN, "replica", "restarted", "topic=%s partition=%d from=%" PRId64 " to=%" PRId64 " error=%s text=\"the leader's log begins behind the end of this one\"",
         partition->topic->name, partition->index, end, follow->log_start_offset, ot_err_name(err));
     return err;

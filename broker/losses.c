@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define BROKER_LOST_FOLDER "__ottla_lost"
-enum { FILE_BYTES_MAX = 64 << 10, PATH_BYTES = 4096 };
+enum { FILE_BYTES_MAX = 64 << 10, PATH_BYTES = BROKER_LOSS_PATH_BYTES };
 
 struct soon;
 struct broker_losses {
@@ -394,16 +394,30 @@ static void event_kept(void *arg, enum ot_err err)         /* on the events' exe
 static void fields_of(const struct broker_loss *loss, struct broker_event_fields *fields)
 {
     broker_event_fields_init(fields);
-    broker_event_int(fields, "number", (int64_t)loss->number);
+    broker_event_int_or_null(fields, "number", loss->number > 0 ? (int64_t)loss->number : -1);
     broker_event_text(fields, "kind", kinds[loss->kind]);
     broker_event_int(fields, "from_offset", loss->from);
     broker_event_int_or_null(fields, "end_offset", loss->end);
     broker_event_int_or_null(fields, "high_watermark", loss->high_watermark);
     broker_event_int_or_null(fields, "leader_epoch", loss->leader_epoch);
     broker_event_int_or_null(fields, "last_epoch", loss->last_epoch);
+    broker_event_epochs(fields, "epochs", loss->epochs, loss->epoch_count);
     broker_event_text(fields, "kept", kepts[loss->kept]);
     broker_event_int(fields, "kept_bytes", (int64_t)loss->kept_bytes);
     broker_event_text(fields, "folder", loss->folder[0] == 0 ? NULL : loss->folder);
+}
+
+static struct broker_event event_of(enum broker_event_type type, const struct broker *broker, const struct broker_loss *loss, struct broker_event_fields *fields)
+{
+    struct broker_event event = broker_event_of(type);
+    fields_of(loss, fields);
+    event.at_ms = loss->wall_ms;
+    event.topic = ot_str_of(loss->topic);
+    event.partition = loss->partition;
+    event.broker = broker->node_id;
+    event.reason = loss->reason;
+    event.fields = fields;
+    return event;
 }
 
 void broker_losses_tell(struct broker *broker)
@@ -422,14 +436,7 @@ void broker_losses_tell(struct broker *broker)
     }
     pthread_mutex_unlock(&losses->mutex);
     if (loss == NULL) return;
-    fields_of(loss, &fields);
-    struct broker_event event = broker_event_of(BROKER_EVENT_RECORDS_LOST);
-    event.at_ms = loss->wall_ms;
-    event.topic = ot_str_of(loss->topic);
-    event.partition = loss->partition;
-    event.broker = broker->node_id;
-    event.reason = loss->reason;
-    event.fields = &fields;
+    struct broker_event event = event_of(BROKER_EVENT_RECORDS_LOST, broker, loss, &fields);
     event.kept = event_kept;
     event.arg = losses;
     const bool taken = broker_event(broker, &event);
@@ -437,12 +444,18 @@ void broker_losses_tell(struct broker *broker)
     if (!taken) tell_later(losses);
 }
 
-static bool is_known(struct broker_losses *losses, const struct broker_loss *loss)
+/* Is it noted already? Then *cut is as the entry says. */
+static bool is_known(struct broker_losses *losses, struct broker_cut *cut)
 {
     pthread_mutex_lock(&losses->mutex);
-    const bool known = find(losses, loss) != NULL;
+    const struct broker_loss *known = find(losses, &cut->loss);
+    if (known != NULL) {
+        cut->loss = *known;
+        (void)snprintf(cut->folder, sizeof cut->folder, "%s", known->folder);
+        cut->loss.folder = cut->folder;
+    }
     pthread_mutex_unlock(&losses->mutex);
-    return known;
+    return known != NULL;
 }
 
 /* ---- what happens */
@@ -512,6 +525,7 @@ static uint64_t keep(struct broker_partition *partition, int64_t to, struct brok
     loss->kept_bytes = any ? kept.bytes : 0;
     loss->kept_end = any ? kept.end_offset : -1;
     loss->folder = any ? folder : "";
+    loss->cut_bytes = loss->kept == BROKER_LOSS_KEPT_ALL ? kept.bytes : OT_MAX(loss->cut_bytes, loss->kept_bytes);
     if (kept.first_offset >= 0) loss->from = OT_MIN(loss->from, kept.first_offset);        /* a cut takes whole batches */
     return room;
 }
@@ -519,6 +533,7 @@ static uint64_t keep(struct broker_partition *partition, int64_t to, struct brok
 static void epochs_of(struct eng_log *log, struct broker_loss *loss)
 {
     struct eng_epoch_end all[256];
+    loss->epoch_count = 0;
     const uint32_t there = OT_MIN(eng_epochs_list(eng_log_epochs(log), all, OT_ARRAY_COUNT(all)), (uint32_t)OT_ARRAY_COUNT(all));
     uint32_t first = there;
     while (first > 0 && there - first < BROKER_LOSS_EPOCHS_MAX && (first == there || all[first].end_offset > loss->from)) first--;
@@ -529,11 +544,22 @@ static void epochs_of(struct eng_log *log, struct broker_loss *loss)
     loss->last_epoch = there > 0 ? all[there - 1].epoch : -1;
 }
 
-enum ot_err broker_loss_before_cut(struct broker_partition *partition, int64_t to, int32_t leader_epoch)
+/* What a cut at `from` takes. */
+static void cut_of(const struct broker_partition *partition, int64_t from, int64_t high_watermark, const char *reason, int32_t leader_epoch, struct broker_cut *out)
+{
+    struct eng_log *log = partition->log;
+    const int64_t end = eng_log_end_offset(log);
+    out->folder[0] = 0;
+    out->loss = (struct broker_loss){ .kind = BROKER_LOSS_CUT, .reason = reason, .from = from, .end = end, .high_watermark = high_watermark, .leader_epoch = leader_epoch,
+        .cut_bytes = eng_log_bytes_between(log, from, end), .kept_end = -1, .folder = out->folder };
+    name_it(partition, &out->loss);
+    epochs_of(log, &out->loss);
+}
+
+enum ot_err broker_loss_before_cut(struct broker_partition *partition, int64_t to, int32_t leader_epoch, struct broker_cut *out)
 {
     struct broker_losses *losses = partition->core->losses;
     struct eng_log *log = partition->log;
-    char folder[PATH_BYTES] = "";
     pthread_mutex_lock(&partition->mutex);
     const int64_t high_watermark = partition->replica.high_watermark;
     const int32_t loss_epoch = partition->replica.row.loss_epoch;
@@ -541,16 +567,27 @@ enum ot_err broker_loss_before_cut(struct broker_partition *partition, int64_t t
     pthread_mutex_unlock(&partition->mutex);
     /* what an election gave up was committed as far as nobody knows: a high watermark on disk is behind */
     const bool given_up = loss_epoch >= 0 && eng_epochs_for_offset(eng_log_epochs(log), to) <= loss_epoch;
-    if (losses == NULL || (to >= high_watermark && !given_up)) return OT_OK;
-    struct broker_loss loss = { .kind = BROKER_LOSS_CUT, .reason = given_up ? broker_loss_reason(why) : "divergence", .from = to, .end = eng_log_end_offset(log),
-        .high_watermark = high_watermark, .leader_epoch = leader_epoch, .cut_bytes = eng_log_bytes_between(log, to, eng_log_end_offset(log)), .folder = "" };
-    name_it(partition, &loss);
-    if (is_known(losses, &loss)) return OT_OK;
-    const uint64_t room = keep(partition, to, &loss, folder);
-    epochs_of(log, &loss);
-    const enum ot_err err = broker_loss_note(losses, &loss);
+    cut_of(partition, to, high_watermark, given_up ? broker_loss_reason(why) : "divergence", leader_epoch, out);
+    if (losses == NULL || (to >= high_watermark && !given_up) || is_known(losses, out)) return OT_OK;
+    const uint64_t room = keep(partition, to, &out->loss, out->folder);
+    epochs_of(log, &out->loss);                /* it may begin earlier: whole batches go */
+    const enum ot_err err = broker_loss_note(losses, &out->loss);
     give_room(losses, room);
     return err;
+}
+
+void broker_loss_of_restart(struct broker_partition *partition, int32_t leader_epoch, struct broker_cut *out)
+{
+    cut_of(partition, eng_log_start_offset(partition->log), atomic_load(&partition->high_watermark), "behind_log_start", leader_epoch, out);
+}
+
+void broker_loss_cut_done(struct broker_partition *partition, struct broker_cut *cut)
+{
+    struct broker *broker = broker_of_core(partition->core);
+    struct broker_event_fields fields;
+    cut->loss.from = OT_MIN(cut->loss.from, eng_log_end_offset(partition->log));
+    const struct broker_event event = event_of(BROKER_EVENT_RECORDS_CUT, broker, &cut->loss, &fields);
+    (void)broker_event(broker, &event);        /* not taken: the log has a line, and what is an entry is told until it is kept */
 }
 
 struct soon { struct ot_task task; struct soon *next; struct broker_core *core; struct broker_loss loss; };

@@ -10,12 +10,16 @@
  * What is kept is bounded for each of them (ottla.loss.keep.partition.bytes) and in all (ottla.loss.keep.bytes); an entry says what had no room. The newest
  * BROKER_LOSSES_MAX entries stay. Nothing removes what was kept but people.
  *
+ * Every cut is told besides, with what it took and in which epochs: a line of the log before, and an event (RECORDS_CUT) after it, which may be lost with its broker or for want of room.
+ * What was above the high watermark then, acknowledged by acks=1 at most, is told by these alone.
+ *
  * thread  any */
 #ifndef OT_BROKER_LOSSES_H
 #define OT_BROKER_LOSSES_H
 
 #include "base/bytes.h"
 #include "base/io.h"
+#include "broker/events.h"
 
 struct broker;
 struct broker_losses;
@@ -36,9 +40,9 @@ struct broker_loss {
     int64_t high_watermark;                    /* as this broker knew it then: what is below was certainly acknowledged or shown; -1: not told */
     int32_t leader_epoch;                      /* of the leader that made it happen */
     int32_t last_epoch;                        /* records of later ones are not meant; -1: not known */
-    struct { int32_t epoch; int64_t start; } epochs[BROKER_LOSS_EPOCHS_MAX]; uint32_t epoch_count;     /* of a cut: where the range's epochs begin, the latest ones if there are more */
+    struct broker_epoch_start epochs[BROKER_LOSS_EPOCHS_MAX]; uint32_t epoch_count;     /* of a cut: where the range's epochs begin, the latest ones if there are more */
     int64_t wall_ms;
-    uint64_t cut_bytes, kept_bytes;
+    uint64_t cut_bytes, kept_bytes;            /* cut: by what indexes know, and exactly where all of it is kept */
     int64_t kept_end;                          /* what is kept ends there; -1: nothing */
     enum broker_loss_kept kept;
     const char *folder;                        /* where; "" nowhere. The ledger's */

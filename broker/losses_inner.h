@@ -5,6 +5,7 @@
 #include "broker/losses.h"
 #include "engine/log.h"
 
+enum { BROKER_LOSS_PATH_BYTES = 4096 };
 struct broker_core;
 struct broker_partition;
 
@@ -17,8 +18,14 @@ void broker_losses_counts(struct broker_losses *losses, struct broker_loss_count
 /* On disk when it returns; blocks. The same thing again (a crash came between the note and what it tells of) is noted once: *loss is then the one that there is. */
 OT_MUST_CHECK enum ot_err broker_loss_note(struct broker_losses *losses, struct broker_loss *loss);
 
+/* What a cut takes from a log; number 0: no entry says so. */
+struct broker_cut { struct broker_loss loss; char folder[BROKER_LOSS_PATH_BYTES]; };
 /* In the lane, before the log is cut at `to`: is that a loss, then it is kept and noted. An error: it is not noted, and must not be cut yet. */
-OT_MUST_CHECK enum ot_err broker_loss_before_cut(struct broker_partition *partition, int64_t to, int32_t leader_epoch);
+OT_MUST_CHECK enum ot_err broker_loss_before_cut(struct broker_partition *partition, int64_t to, int32_t leader_epoch, struct broker_cut *out);
+/* In the lane, before all of the log goes because the leader's begins behind its end. */
+void broker_loss_of_restart(struct broker_partition *partition, int32_t leader_epoch, struct broker_cut *out);
+/* In the lane, once it is cut: as an event. Never blocks. */
+void broker_loss_cut_done(struct broker_partition *partition, struct broker_cut *cut);
 /* With the partition's mutex, when it begins to lead: did an election give something up? Noted soon, on a thread that may block; looked at again at each start. */
 void broker_loss_of_election(struct broker_partition *partition);
 /* Entries that were not told yet become events, one after the other, until each is kept there. Any thread, never blocks; called each second. */

@@ -162,6 +162,10 @@ def check_ledger(cluster, name, reason):
     first = cluster.nodes[3].view("/v1/losses?limit=1")
     assert first["items"] == everywhere[:1] and cluster.nodes[2].view("/v1/losses?limit=1000&page_token=" + first["next_page_token"])["items"] == everywhere[1:]
     assert (cut["kind"], cut["reason"], cut["from_offset"], cut["end_offset"], cut["high_watermark"], cut["kept"]["what"]) == ("cut", reason, 50, 80, 80, "all")
+    def told():                                # the cut itself names the entry
+        return [e for e in (cluster.nodes[3].view("/v1/events?types=records_cut&limit=100") or {"items": []})["items"] if e["topic"] == name]
+    event, = harness.until(told, 20, "the event of the cut")
+    assert (event["broker"], event["number"], event["from_offset"], event["end_offset"], event["epochs"], event["folder"]) == (1, cut["number"], 50, 80, cut["epochs"], cut["kept"]["folder"])
     assert set(missing) == set(range(cut["from_offset"], cut["end_offset"]))
     file = f"{cut['kept']['folder']}/{50:020}.log"
     data = open(file, "rb").read()
@@ -262,6 +266,14 @@ def test_what_nobody_was_promised_needs_no_entry(make):
     wait_isr(cluster, "t", [1, 2])
     assert re.search(r"replica cut topic=t partition=0 from=15 to=1[0-4] high_watermark=10", cluster.nodes[1].log()), cluster.nodes[1].log_tail()
     assert losses(cluster, 1) == losses(cluster, 2) == []
+    def told():
+        return [e for e in (cluster.nodes[3].view("/v1/events?types=records_cut&limit=100") or {"items": []})["items"] if e["topic"] == "t"]
+    event, = harness.until(told, 20, "the event")
+    from_offset, epoch = event["from_offset"], event["epochs"][0]["epoch"]
+    assert 10 <= from_offset < 15 and event["epochs"] == [{"epoch": epoch, "start_offset": from_offset}] and epoch < event["leader_epoch"]
+    assert {**event, "id": 0, "at": 0, "source": 0, "from_offset": 0, "epochs": 0, "leader_epoch": 0} == {
+        "id": 0, "at": 0, "source": 0, "from_offset": 0, "epochs": 0, "leader_epoch": 0, "type": "records_cut", "topic": "t", "partition": 0, "broker": 1, "reason": "divergence", "number": None,
+        "kind": "cut", "end_offset": 15, "high_watermark": 10, "last_epoch": epoch, "kept": "nothing", "kept_bytes": 0, "folder": None}
 
 
 def test_the_last_known_leader_is_waited_for(make):

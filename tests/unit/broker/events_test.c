@@ -524,11 +524,13 @@ static void what_does_not_fit_is_left_out_whole(void **state)
     broker_event_int(&fields, "a", 1);
     broker_event_str(&fields, "big", (struct ot_str){ big, sizeof big, false });
     broker_event_bool(&fields, "b", true);
+    broker_event_epochs(&fields, "none", NULL, 0);
+    broker_event_epochs(&fields, "two", (const struct broker_epoch_start[]){ { 3, 70 }, { 5, INT64_MAX } }, 2);
     event.fields = &fields;
     struct broker_event_text *text = broker_event_text_new(&event, 0, &place, 0, NULL);
     assert_non_null(text);
     text->text[text->bytes - 1] = 0;
-    assert_non_null(strstr(text->text, ",\"a\":1,\"b\":true,\"cut\":true"));
+    assert_non_null(strstr(text->text, ",\"a\":1,\"b\":true,\"none\":[],\"two\":[{\"epoch\":3,\"start_offset\":70},{\"epoch\":5,\"start_offset\":9223372036854775807}],\"cut\":true"));
     free(text);
 }
 
