@@ -1,6 +1,7 @@
 """Rounds of faults over five brokers while producers and readers go on: kills of one, of two and of all, pauses, stops, links that are cut, half-cut and slow, a full disk, a clock that jumps.
 
-No fault here takes the page cache away, so acks=all loses nothing in any of them, whatever dies; acks=1 may lose what it acknowledged while somebody was killed, paused or cut off.
+No fault here takes the page cache away, so acks=all loses nothing in any of them, whatever dies; acks=1 may lose what it acknowledged while somebody was killed, paused or cut off,
+and only what a broker says that it cut, by offset and epoch.
 OTTLA_CLUSTER_ROUNDS  rounds of both tests together (12), OTTLA_CLUSTER_SEED  seed of what happens and when.
 """
 import collections
@@ -13,6 +14,7 @@ import time
 import disk_full_test
 import harness
 import pytest
+from cluster_account import Account, PlainWriter
 from cluster_load import JavaWriter, Reader, Writer, check, create, parts_of, read_all, whole
 
 ROUNDS = int(os.environ.get("OTTLA_CLUSTER_ROUNDS", "12"))
@@ -249,6 +251,7 @@ def go(ground, faults, count, capsys):
     at, java = cluster.bootstrap(), None
     eras = {"era": lambda: ground.era}
     writers = [Writer(at, "all", "rd", **eras), Writer(at, "all", "rd-lz4", **eras, **{"compression.type": "lz4", "linger.ms": 0}), Writer(at, "one", "one", acks="1", **eras)]
+    plain = PlainWriter([node.bootstrap for node in cluster.nodes.values()], "one", "plain", PARTITIONS["one"], **eras)
     readers = [Reader(at, "all", PARTITIONS["all"]), Reader(at, "all", PARTITIONS["all"], rack="rack-2"), Reader(at, "one", PARTITIONS["one"])]
     try:
         java = JavaWriter(at, "all", "java", PARTITIONS["all"])
@@ -270,18 +273,19 @@ def go(ground, faults, count, capsys):
         ground.era = "quiet"
         before = writers[0].count()
         harness.until(lambda: writers[0].count() > before + 50, 60, "acknowledgements at the end")
-        for writer in (*writers, java):
+        for writer in (*writers, plain, java):
             writer.stop()
-        finish(ground, [*writers, java], readers, capsys, told, longest_s)
+        finish(ground, [*writers, plain, java], readers, capsys, told, longest_s)
     finally:
-        for one in (*writers, *readers):
+        for one in (*writers, plain, *readers):
             one.ended = True
         if java is not None:
             java.close()
 
 
 def finish(ground, writers, readers, capsys, told, longest_s):
-    at, lost = ground.cluster.bootstrap(), []
+    at, lost, account = ground.cluster.bootstrap(), [], Account(ground.cluster, PARTITIONS)
+    account.check()
     refused = [f for w in writers for f in w.failed if not (isinstance(f[2], str) and f[2].split(" ")[-1] in REFUSES)]
     if not told.keys() & REFUSES:
         assert not refused, f"{len(refused)} refused: {refused[:3]} {refused[-3:]}\n" + "\n".join(f"---- {n.id}\n{n.log_tail(150)}" for n in ground.cluster.nodes.values())
@@ -291,11 +295,13 @@ def finish(ground, writers, readers, capsys, told, longest_s):
         harness.until(lambda: all(r.count() >= sum(map(len, rows.values())) or r.wrong for r in mine), 60, lambda: f"{topic}: {[r.count() for r in mine]} of {sum(map(len, rows.values()))} read")
         for reader in mine:
             reader.stop()
-        lost += check(rows, [w for w in writers if w.topic == topic], mine, may_lose=lambda era: era.split(" ")[-1] not in GENTLE)
+        lost += check(rows, [w for w in writers if w.topic == topic], mine, may_lose=lambda one: one.era.split(" ")[-1] not in GENTLE and account.holds("one", one))
+    assert not account.entries, f"what was below a high watermark went: {account.entries}"
     acknowledged = sum(len(w.acknowledged) for w in writers)
     with capsys.disabled():
         print(f"\n{sum(told.values())} rounds {dict(told)}: {acknowledged} acknowledged, longest gap {max(w.longest_gap_s for w in writers if isinstance(w, Writer)):.1f} s, "
-              f"whole again within {longest_s:.1f} s; acks=1 lost {len(lost)} {sorted({one.era for one in lost})}; refused {sum(len(w.failed) for w in writers)}")
+              f"whole again within {longest_s:.1f} s; acks=1 lost {len(lost)} {sorted({one.era for one in lost})}, told by {dict(collections.Counter(account.holds('one', one) for one in lost))} "
+              f"of {len(account.events)} cuts; of {sum(w.count() for w in writers if isinstance(w, PlainWriter))} epochs {sum(one.epoch is None for w in writers if isinstance(w, PlainWriter) for one in w.acknowledged)} not known; refused {sum(len(w.failed) for w in writers)}")
 
 
 def five(make, voters, proxied, **settings):

@@ -1,7 +1,7 @@
 """Producers, readers and what must hold between them, for tests that kill, cut and starve brokers.
 
 Values are "NAME:NUMBER:" with the producer's name and its count. `check` compares what was acknowledged, what readers saw on the way and what is there at the end:
-nothing that acks=all acknowledged is lost; nothing of an idempotent producer is there twice or out of order; what a reader saw is still there; acks=1 lost no more than it may.
+nothing that acks=all acknowledged is lost; nothing of an idempotent producer is there twice or out of order; what a reader saw is still there; acks=1 lost no more than it may, and what brokers say.
 """
 import collections
 import subprocess
@@ -15,7 +15,7 @@ from java import command, need_java
 QUICK = {"socket.timeout.ms": 3000, "request.timeout.ms": 2500, "message.timeout.ms": 120000, "topic.metadata.refresh.interval.ms": 1000, "retry.backoff.ms": 50,
          "retry.backoff.max.ms": 200, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 300, "log_level": 0}
 PASSING = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
-Acknowledged = collections.namedtuple("Acknowledged", "partition offset value era")
+Acknowledged = collections.namedtuple("Acknowledged", "partition offset value era epoch", defaults=[None])       # epoch: None where nobody told it
 
 
 class Writer:
@@ -147,16 +147,16 @@ def numbers_of(rows, name):
     return {p: [int(value.split(b":")[1]) for _, value in sorted(records.items()) if value.startswith(head)] for p, records in rows.items()}
 
 
-def check(rows, writers, readers=(), may_lose=lambda era: False):
-    """rows: read_all of the topic when all have stopped. Gives the records that acks=1 lost; may_lose(era) says whether it may have lost those that it acknowledged then."""
+def check(rows, writers, readers=(), may_lose=lambda one: False):
+    """rows: read_all of the topic when all have stopped. Gives the records that acks=1 lost; may_lose(record) says whether it may have lost that one."""
     lost, values = [], {p: set(records.values()) for p, records in rows.items()}
     for writer in writers:
         for one in writer.acknowledged:
             # without an offset: a repetition of what was written long before, of which the broker knows that it is there and no more where
             if one.value not in values[one.partition] if one.offset is None else rows[one.partition].get(one.offset) != one.value:
                 lost.append(one)
-                allowed = not writer.idempotent and may_lose(one.era)
-                assert allowed, f"{writer.topic}-{one.partition}:{one.offset} acknowledged as {one.value[:40]} to {writer.name} ({one.era}), found {rows[one.partition].get(one.offset)}"
+                allowed = not writer.idempotent and may_lose(one)
+                assert allowed, f"{writer.topic}-{one.partition}:{one.offset} of epoch {one.epoch} acknowledged as {one.value[:40]} to {writer.name} ({one.era}), found {rows[one.partition].get(one.offset)}"
         if writer.idempotent:
             for partition, numbers in numbers_of(rows, writer.name).items():
                 assert len(set(numbers)) == len(numbers), f"{writer.topic}-{partition}: a record of {writer.name} is there twice"

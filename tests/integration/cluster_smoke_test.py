@@ -87,7 +87,7 @@ def test_replication_at_work_with_all_roles_changing(make):
         writer.stop()
         assert writer.failed == [], writer.failed[:3]
     rows = read_all(at, "t", 6)
-    check(rows, [w for w in writers if w.topic == "t"], [readers[0].stop()], may_lose=lambda era: True)
+    check(rows, [w for w in writers if w.topic == "t"], [readers[0].stop()], may_lose=lambda one: True)
     readers[1].stop()
     assert not readers[1].wrong, readers[1].wrong[:3]
     cluster.stop()
