@@ -54,6 +54,15 @@ enum ot_err broker_elect(const struct broker_view *view, enum broker_election el
     return has(&row.isr, preferred) && !has(&row.offline, preferred) ? OT_OK : OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE;
 }
 
+enum ot_err broker_elect_named(const struct broker_view *view, enum broker_election election, struct ot_str topic, int32_t partition, struct ot_arena *arena,
+    char text[static BROKER_TEXT_MAX])
+{
+    const enum ot_err err = broker_elect(view, election, topic, partition, arena, text);
+    if (election != BROKER_ELECT_PREFERRED || (err != OT_ERR_ELECTION_NOT_NEEDED && err != OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE)) return err;
+    text[0] = 0;
+    return OT_OK;
+}
+
 static bool is_registered(const struct broker_view *view, int32_t id, struct ot_arena *arena)
 {
     struct broker_view_broker broker;

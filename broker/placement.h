@@ -13,6 +13,10 @@ enum broker_election { BROKER_ELECT_PREFERRED, BROKER_ELECT_UNCLEAN };
 OT_MUST_CHECK enum ot_err broker_elect(const struct broker_view *view, enum broker_election election, struct ot_str topic, int32_t partition,
     struct ot_arena *arena, char text[static BROKER_TEXT_MAX]);
 
+/* The same of one that somebody names: whether a preferred election is needed, and can be, is the coordinator's to say, for this view may be behind. */
+OT_MUST_CHECK enum ot_err broker_elect_named(const struct broker_view *view, enum broker_election election, struct ot_str topic, int32_t partition,
+    struct ot_arena *arena, char text[static BROKER_TEXT_MAX]);
+
 /* Whom a preferred election makes the leader: the first replica; while that one lives and is in maintenance, the first in sync that is not; the present leader when there is none. */
 int32_t broker_preferred(const struct broker_view *view, const struct broker_view_partition *row);
 

@@ -221,7 +221,9 @@ static void judge(struct election *election, const struct broker_view *view, uin
     struct ot_arena arena;
     uint8_t room[8192];
     ot_arena_init_with(&arena, room, sizeof(room), 256 << 10);
-    move->error = broker_elect(view, election->unclean ? BROKER_ELECT_UNCLEAN : BROKER_ELECT_PREFERRED, item->topic, item->partition, &arena, move->text);
+    const enum broker_election kind = election->unclean ? BROKER_ELECT_UNCLEAN : BROKER_ELECT_PREFERRED;
+    move->error = election->dry_run ? broker_elect(view, kind, item->topic, item->partition, &arena, move->text)
+        : broker_elect_named(view, kind, item->topic, item->partition, &arena, move->text);
     item->old_leader = item->new_leader = -1;
     item->log_end = item->high_watermark = item->lost_start = item->lost_end = -1;
     if (broker_view_topic(view, item->topic, &topic) && broker_view_partition(view, &topic.id, item->partition, &arena, &row)) {

@@ -61,7 +61,9 @@ static void move_fill(struct rpc_request *request, const struct broker_view *vie
     const bool unclean = asked->election_type == OT_ELECTION_TYPE_UNCLEAN;
     *move = (struct broker_move){ .kind = unclean ? BROKER_MOVE_ELECT_UNCLEAN : BROKER_MOVE_ELECT_PREFERRED, .topic = topic, .partition = partition };
     if (type_known(asked->election_type)) {
-        move->error = broker_elect(view, unclean ? BROKER_ELECT_UNCLEAN : BROKER_ELECT_PREFERRED, topic, partition, &request->arena, move->text);
+        const enum broker_election election = unclean ? BROKER_ELECT_UNCLEAN : BROKER_ELECT_PREFERRED;
+        move->error = asked->topic_partitions.count < 0 ? broker_elect(view, election, topic, partition, &request->arena, move->text)
+            : broker_elect_named(view, election, topic, partition, &request->arena, move->text);
     } else {
         move->error = OT_ERR_INVALID_REQUEST;
         (void)snprintf(move->text, sizeof move->text, "Unknown election type %d", asked->election_type);

@@ -1,6 +1,7 @@
 /* Where replicas should lie: proposals over states of the coordinator, made by its own requests. */
 #include "../coordinator/desk.h"
 
+#include "broker/placement.h"
 #include "broker/plan.h"
 #include "broker/room.h"
 
@@ -190,12 +191,29 @@ static void those_that_leave_get_nothing_and_what_moves_is_left_alone(void **sta
     assert_true(room.brokers == 2 && room.factor_max == 2 && room.replicas == 4);
 }
 
+static void of_a_named_partition_the_coordinator_judges(void **state)
+{
+    static const int32_t replicas[] = { 1, 2 };
+    char text[BROKER_TEXT_MAX];
+    (void)state;
+    registers(1, NULL);
+    registers(2, NULL);
+    topic("e", 1, replicas, 2);
+    look();
+    assert_int_equal(broker_elect(&view, BROKER_ELECT_PREFERRED, ot_str_of("e"), 0, &arena, text), OT_ERR_ELECTION_NOT_NEEDED);
+    assert_int_equal(broker_elect_named(&view, BROKER_ELECT_PREFERRED, ot_str_of("e"), 0, &arena, text), OT_OK);        /* this view may be behind */
+    assert_string_equal(text, "");
+    assert_int_equal(broker_elect_named(&view, BROKER_ELECT_PREFERRED, ot_str_of("e"), 1, &arena, text), OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+    assert_int_equal(broker_elect_named(&view, BROKER_ELECT_UNCLEAN, ot_str_of("e"), 0, &arena, text), OT_ERR_ELECTION_NOT_NEEDED);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(what_a_broker_holds_goes_to_those_that_hold_least), TEST(racks_are_kept_apart), TEST(a_factor_is_raised_and_lowered),
-        TEST(a_rebalance_makes_shares_equal_with_as_few_moves_as_that_takes), TEST(those_that_leave_get_nothing_and_what_moves_is_left_alone)
+        TEST(a_rebalance_makes_shares_equal_with_as_few_moves_as_that_takes), TEST(those_that_leave_get_nothing_and_what_moves_is_left_alone),
+        TEST(of_a_named_partition_the_coordinator_judges)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

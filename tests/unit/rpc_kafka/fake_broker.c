@@ -358,16 +358,24 @@ void broker_admin(struct broker *broker, struct broker_admin *admin)
     answer(&admin->call);
 }
 
-/* Its one broker cannot lead what it does not lead already. */
+/* Its one broker cannot lead what it does not lead already: as the coordinator says it. */
 void broker_moves(struct broker *broker, struct broker_moves *moves)
 {
+    const struct broker_view *view = broker_view_take(broker);
+    uint8_t room[4096];
+    struct ot_arena arena;
+    ot_arena_init_with(&arena, room, sizeof room, 1 << 20);
     moves->broker = broker;
     for (uint32_t i = 0; i < moves->count; i++) {
         struct broker_move *move = &moves->moves[i];
-        if (move->error != OT_OK) continue;
-        move->error = move->kind == BROKER_MOVE_ELECT_UNCLEAN ? OT_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE : move->kind == BROKER_MOVE_ELECT_PREFERRED ? OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE
-            : OT_OK;
+        if (move->error != OT_OK || move->kind == BROKER_MOVE_REASSIGN) continue;
+        move->error = OT_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE;
+        if (move->kind == BROKER_MOVE_ELECT_UNCLEAN) continue;
+        move->error = broker_elect(view, BROKER_ELECT_PREFERRED, move->topic, move->partition, &arena, move->text);
+        if (move->error == OT_OK) move->error = OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE;
     }
+    broker_view_give(view);
+    ot_arena_free(&arena);
     answer(&moves->call);
 }
 
