@@ -45,14 +45,13 @@ static void moved(struct broker_call *call)
     atomic_fetch_sub(&all->busy, 1);
 }
 
-/* How many partitions are on their way from them already. */
-static uint32_t running(const struct broker_view *view)
+/* The partitions that are on their way from brokers that leave. */
+static void moves_walk(const struct broker_view *view, void (*each)(void *arg, const struct broker_view_topic *topic, const struct broker_view_partition *row), void *arg)
 {
     struct broker_view_topic topic;
     struct broker_view_partition row;
     struct ot_arena arena;
     uint8_t room[4096];
-    uint32_t count = 0;
     ot_arena_init_with(&arena, room, sizeof room, 64u << 10);
     for (struct ot_str after = { .null = true }; broker_view_next_topic(view, after, &topic); after = topic.name) {
         for (int32_t i = 0; i < topic.partition_count; i++) {
@@ -60,11 +59,28 @@ static uint32_t running(const struct broker_view *view)
             ot_arena_reset(&arena);
             if (!broker_view_partition(view, &topic.id, i, &arena, &row)) continue;
             for (int32_t k = 0; k < row.removing.count; k++) leaves |= broker_view_leaving(view, row.removing.ids[k]);
-            count += leaves;
+            if (leaves) each(arg, &topic, &row);
         }
     }
     ot_arena_free(&arena);
-    return count;
+}
+
+/* Does it wait for a broker that is not there? */
+static bool is_stuck(const struct broker_view_partition *row)
+{
+    for (int32_t i = 0; i < row->adding.count; i++)
+        for (int32_t k = 0; k < row->offline.count; k++)
+            if (row->adding.ids[i] == row->offline.ids[k]) return true;
+    return false;
+}
+
+struct under_way { uint32_t count, stuck; };
+static void count_one(void *arg, const struct broker_view_topic *topic, const struct broker_view_partition *row)
+{
+    struct under_way *out = arg;
+    (void)topic;
+    out->count++;
+    out->stuck += is_stuck(row);
 }
 
 static uint32_t leaving_of(const struct broker_view *view, int32_t out[static LEAVING_MAX])
@@ -111,6 +127,35 @@ static struct broker_decommission *next_of(struct broker_replication *all, const
     return NULL;
 }
 
+static void cancel_one(void *arg, const struct broker_view_topic *topic, const struct broker_view_partition *row)
+{
+    struct broker_decommission *work = arg;
+    const char *name = is_stuck(row) && work->moves.count < RUNNING_MAX ? ot_arena_str(&work->arena, topic->name) : NULL;
+    if (name != NULL) work->list[work->moves.count++] = (struct broker_move){ .kind = BROKER_MOVE_REASSIGN, .topic = ot_str_of(name), .partition = row->index };
+}
+
+/* Those whose target is gone are taken back; what they wanted is planned anew, with those that live. */
+static struct broker_decommission *cancels_of(struct broker_replication *all, const struct broker_view *view, uint32_t stuck)
+{
+    struct broker_decommission *work = calloc(1, sizeof *work);
+    if (work == NULL) return NULL;
+    work->all = all;
+    ot_arena_init(&work->arena, PLAN_ARENA_BYTES);
+    moves_walk(view, cancel_one, work);
+    ot_log(OT_LOG_WARN, "broker", "decommission_cancels", "moves=%u of=%u text=\"their new replicas are on brokers that are gone\"", work->moves.count, stuck);
+    if (work->moves.count > 0) return work;
+    end(work);
+    return NULL;
+}
+
+/* A target that was away for so long is not waited for. Since when one has been is known to whoever coordinates now. */
+static bool stuck_for_long(struct broker_replication *all, const struct under_way *now, int64_t now_us)
+{
+    if (now->stuck == 0) all->decommission_stuck_us = 0;
+    else if (all->decommission_stuck_us == 0) all->decommission_stuck_us = now_us;
+    return now->stuck > 0 && now_us - all->decommission_stuck_us >= broker_config_current(all->core->config)->replica_lag_time_max_ms * 1000;
+}
+
 void broker_decommission_tick(struct broker_replication *all)
 {
     const int64_t now_us = ot_exec_now_us(all->setup.exec);
@@ -121,8 +166,10 @@ void broker_decommission_tick(struct broker_replication *all)
     broker_view_cluster(view, &cluster);
     struct broker_decommission *work = NULL;
     if (cluster.controller_id == all->core->node_id && broker_view_marked(view, true) > 0) {
-        const uint32_t under_way = running(view);
-        if (under_way < RUNNING_MAX) work = next_of(all, view, RUNNING_MAX - under_way, now_us);
+        struct under_way under_way = { 0 };
+        moves_walk(view, count_one, &under_way);
+        if (stuck_for_long(all, &under_way, now_us)) work = cancels_of(all, view, under_way.stuck);
+        else if (under_way.count < RUNNING_MAX) work = next_of(all, view, RUNNING_MAX - under_way.count, now_us);
     }
     broker_view_give(view);
     if (work == NULL) return;

@@ -6,6 +6,7 @@ from pathlib import Path
 import harness
 import pytest
 import yaml
+from cluster_load import create as create_at
 from replication_test import Load, check_nothing_lost, create, parts_of, read_all, started, wait_isr
 
 CONTRACT = yaml.safe_load((Path(__file__).resolve().parents[2] / "openapi" / "ottla.yaml").read_text())
@@ -99,6 +100,21 @@ def test_elections_prefer_others_to_a_broker_in_maintenance_but_take_it_when_it_
     rest(cluster.nodes[1], "PUT", "/v1/brokers/2/maintenance", expect=(200, 202))
     cluster.kill(2)
     harness.until(lambda: all(i in (1, 3) for i in leaders(cluster.nodes[1], "t").values()), 20, "somebody leads though all drain")
+
+
+def test_a_decommission_does_not_wait_for_a_target_that_died(make):
+    cluster = started(make(5, voters=3, **QUIET, replica_lag_time_max_ms="3000"))
+    create_at(cluster.nodes[1], "t", 20, assignments=[[4, 1, 2]] * 20, follower_replication_throttled_replicas="*")
+    fill(cluster, "t", 20, 20)
+    cli(cluster.nodes[5], "set", "--broker", "5", "follower.replication.throttled.rate=1000", noun="config")     # what goes to 5 takes long
+    rest(cluster.nodes[1], "PUT", "/v1/brokers/4/decommission", expect=202)
+
+    def to_five():
+        return [p for p, row in parts_of(cluster.nodes[1], "t").items() if 5 in row["replicaNodes"] and 4 in row["replicaNodes"]]
+    harness.until(to_five, 30, lambda: parts_of(cluster.nodes[1], "t"))
+    cluster.kill(5)
+    harness.until(lambda: get(cluster.nodes[1], "/v1/brokers/4/decommission")["state"] == "done", 90, lambda: get(cluster.nodes[1], "/v1/brokers/4/decommission"), 0.2)
+    assert all(sorted(row["replicaNodes"]) == [1, 2, 3] for row in parts_of(cluster.nodes[1], "t").values())
 
 
 def test_everything_moves_off_a_broker_that_is_decommissioned_and_then_it_is_forgotten(make):
