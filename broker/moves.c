@@ -215,7 +215,8 @@ static void unclean_surveyed(struct broker_call *call)
 {
     struct asking *asking = OT_CONTAINER(call, struct asking, survey.call);
     const struct broker_survey_part *part = &asking->part;
-    const struct coord_contest contest = { .unclean = true, .waited = ot_exec_now_us(exec_of(asking)) >= asking->waited_us };
+    const struct coord_contest contest = { .unclean = true, .waited = ot_exec_now_us(exec_of(asking)) >= asking->waited_us,
+        .named = asking->move->named, .leader = asking->move->leader };
     if (!part->known) {
         settled(asking, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, "No such partition.");
         return;
@@ -226,7 +227,7 @@ static void unclean_surveyed(struct broker_call *call)
     }
     coord_contest_decide(&part->row, part->answers, part->answer_count, &contest, &asking->verdict);
     if (!asking->verdict.elects) {
-        unclean_again(asking, OT_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE, "No live replica can lead the partition.");
+        unclean_again(asking, OT_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE, asking->move->named ? "The replica that is to lead the partition does not live, or cannot lead it yet." : "No live replica can lead the partition.");
         return;
     }
     const enum coord_loss loss = asking->verdict.loss == COORD_LOSS_UNCLEAN ? COORD_LOSS_OPERATOR : asking->verdict.loss;

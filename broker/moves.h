@@ -10,6 +10,7 @@ enum broker_move_kind { BROKER_MOVE_ELECT_PREFERRED, BROKER_MOVE_ELECT_UNCLEAN, 
 struct broker_move {
     enum broker_move_kind kind;
     struct ot_str topic; int32_t partition;
+    bool named; int32_t leader;                /* ELECT_UNCLEAN: it is to be that replica, and not the one with the longest log */
     const int32_t *target; int32_t count;      /* REASSIGN: the replicas, the preferred one first; target NULL: cancel. All that placement.h checks was checked */
     enum ot_err error;                         /* set before to anything but OK: not asked, and kept */
     char text[BROKER_TEXT_MAX];

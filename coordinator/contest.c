@@ -44,17 +44,27 @@ int64_t coord_contest_loss_from(const struct coord_partition *row, const struct 
     return from;
 }
 
+/* Whom the operator named; -1: it did not answer, or cannot lead now. */
+static int32_t named_of(const struct coord_partition *row, const struct coord_log_end *answers, uint32_t count, int32_t leader)
+{
+    const int32_t at = coord_replica_bit(row, leader) == 0 ? -1 : answer_of(answers, count, leader);
+    return at != -1 && answers[at].may_lead ? at : -1;
+}
+
 void coord_contest_decide(const struct coord_partition *row, const struct coord_log_end *answers, uint32_t count, const struct coord_contest *contest, struct coord_verdict *out)
 {
     int32_t best = -1;
     *out = (struct coord_verdict){ 0 };
     if (!coord_contest_owed(row)) return;
-    if ((row->isr | row->elr) == 0 && all_back(row, answers, count)) {
+    if (contest->named) {
+        best = contest->unclean ? named_of(row, answers, count, contest->leader) : -1;
+        out->loss = COORD_LOSS_UNCLEAN;
+    } else if ((row->isr | row->elr) == 0 && all_back(row, answers, count)) {
         best = best_of(row, answers, count, false);
         out->loss = COORD_LOSS_CRASH;
         if (best != -1 && !answers[best].may_lead) best = -1;  /* it can before long: nothing less will do meanwhile */
     }
-    if (best == -1 && contest->unclean && (contest->waited || answer_of(answers, count, row->last_leader) != -1)) {
+    if (best == -1 && !contest->named && contest->unclean && (contest->waited || answer_of(answers, count, row->last_leader) != -1)) {
         best = best_of(row, answers, count, true);
         out->loss = COORD_LOSS_UNCLEAN;
     }

@@ -5,7 +5,7 @@
  *   5 unclean: isr and elr have no member that can lead now. Somebody allowed it (unclean.leader.election.enable, or an operator's word), and the last known leader answered,
  *     or was waited for long enough
  *
- * In both the winner is the one with the largest (last epoch, log end) of all that answered. What may be lost are records of epochs up to the row's, from loss_from upwards without
+ * In both the winner is the one with the largest (last epoch, log end) of all that answered, unless an operator names another one. What may be lost are records of epochs up to the row's, from loss_from upwards without
  * end: from the winner's log end when its log is a beginning of the last leader's; else, as it may have parted from that below, from its high watermark, or from where an
  * earlier election of a later epoch than its last record began to lose, if that is lower. */
 #ifndef OT_COORDINATOR_CONTEST_H
@@ -23,6 +23,7 @@ struct coord_log_end {                          /* of one replica; who did not a
 struct coord_contest {
     bool unclean;                              /* it is allowed */
     bool waited;                               /* the last known leader was waited for */
+    bool named; int32_t leader;                /* somebody said who: that one, whatever others have, and nobody is waited for; only where unclean is allowed */
 };
 struct coord_verdict {
     bool elects;

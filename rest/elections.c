@@ -85,6 +85,14 @@ static const struct candidate *longest(const struct candidate *list, uint32_t co
     return best;
 }
 
+/* The one that the operator named, else the longest. */
+static const struct candidate *chosen(const struct broker_move *move, const struct candidate *list, uint32_t count)
+{
+    for (uint32_t i = 0; move->named && i < count; i++)
+        if (list[i].broker == move->leader) return &list[i];
+    return move->named ? NULL : longest(list, count);
+}
+
 /* From where on records may be missing once it leads: its end, if it was the last leader or wrote in that one's epoch; else its log may differ lower, down to what it knows to be
  * committed. Up to the end of the longest log that anybody has; -1: those that do not answer may have more. */
 static void lost_with(const struct candidate *one, const struct candidate *list, uint32_t count, const struct broker_view_partition *row, int64_t *start_out, int64_t *end_out)
@@ -211,6 +219,14 @@ static void elected(struct broker_call *broker_call)
 
 /* ---- what is asked */
 
+/* Somebody named a leader that cannot be it. */
+static void refuse_named(struct broker_move *move, const struct broker_view_partition *row)
+{
+    const bool replica = among(row->replicas, move->leader);
+    move->error = replica ? OT_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE : OT_ERR_REPLICA_NOT_AVAILABLE;
+    (void)snprintf(move->text, sizeof move->text, replica ? "Broker %d does not live." : "Broker %d holds no replica of the partition.", move->leader);
+}
+
 static void judge(struct election *election, const struct broker_view *view, uint32_t at, const struct rest_rows *rows)
 {
     struct item *item = &election->items[at];
@@ -230,7 +246,8 @@ static void judge(struct election *election, const struct broker_view *view, uin
         item->old_leader = row.leader;
         if (!election->unclean && row.replicas.count > 0) item->new_leader = broker_preferred(view, &row);
         const uint32_t count = election->unclean && row.leader < 0 ? candidates_of(election->call, &topic, &row, rows, list) : 0;
-        const struct candidate *best = longest(list, count);
+        const struct candidate *best = chosen(move, list, count);
+        if (move->error == OT_OK && move->named && best == NULL) refuse_named(move, &row);
         if (best != NULL) {
             item->new_leader = best->broker;
             item->log_end = best->log_end;
@@ -285,11 +302,18 @@ fail:
     return NULL;
 }
 
-static void add(struct election *election, struct ot_str topic, int32_t partition)
+/* leader: -1: nobody is named */
+static void add(struct election *election, struct ot_str topic, int32_t partition, int64_t leader)
 {
     election->items[election->moves.count] = (struct item){ .topic = topic, .partition = partition };
     election->moves.moves[election->moves.count++] = (struct broker_move){ .kind = election->unclean ? BROKER_MOVE_ELECT_UNCLEAN : BROKER_MOVE_ELECT_PREFERRED, .topic = topic,
-        .partition = partition };
+        .partition = partition, .named = leader >= 0, .leader = (int32_t)leader };
+}
+
+/* Only an unclean election has a choice. */
+static void check_leader(struct rest_call *call, bool unclean, int64_t leader, const char *pointer)
+{
+    if (leader >= 0 && !unclean) rest_fault_add(&call->faults, pointer, "only an unclean election takes it: a preferred one goes to the first replica");
 }
 
 struct body { struct ot_str type; bool accepts, dry_run; json_t *partitions; };
@@ -311,14 +335,16 @@ static void read_partitions(struct election *election, const struct body *body)
     json_array_foreach(body->partitions, i, one) {
         char pointer[REST_POINTER_MAX];
         struct ot_str topic = { .null = true };
-        int64_t partition = -1;
+        int64_t partition = -1, leader = -1;
         const struct rest_member members[] = {
             { .name = "topic", .kind = REST_TEXT, .required = true, .out = &topic },
             { .name = "partition", .kind = REST_INT, .required = true, .out = &partition, .min = 0, .max = INT32_MAX },
+            { .name = "leader", .kind = REST_INT, .out = &leader, .min = 0, .max = INT32_MAX },
         };
         rest_pointer_index(pointer, "/partitions", i);
         if (!json_is_object(one)) rest_fault_add(&call->faults, pointer, "must be an object");
-        else if (rest_members(one, pointer, members, OT_ARRAY_COUNT(members), &call->faults)) add(election, topic, (int32_t)partition);
+        else if (rest_members(one, pointer, members, OT_ARRAY_COUNT(members), &call->faults)) add(election, topic, (int32_t)partition, leader);
+        check_leader(call, election->unclean, leader, pointer);
     }
 }
 
@@ -342,7 +368,7 @@ static void take_all(struct election *election)
             if (election->unclean ? row.leader >= 0 : row.leader == broker_preferred(view, &row)) continue;
             if (name == NULL) name = ot_arena_str(&call->arena, topic.name);
             fits = name != NULL && election->moves.count < ITEMS_MAX;
-            if (fits) add(election, ot_str_of(name), i);
+            if (fits) add(election, ot_str_of(name), i, -1);
         }
     }
     broker_view_give(view);
@@ -378,6 +404,7 @@ void rest_partition_election(struct rest_call *call)
     struct body body = { .type = { .null = true }, .dry_run = true };
     struct broker_view_topic topic;
     int32_t index = 0;
+    int64_t leader = -1;
     bool unclean = false;
     if (json == NULL) return;
     const struct broker_view *view = broker_view_take(call->broker);
@@ -389,14 +416,15 @@ void rest_partition_election(struct rest_call *call)
         { .name = "type", .kind = REST_TEXT, .required = true, .out = &body.type },
         { .name = "accept_data_loss", .kind = REST_BOOL, .out = &body.accepts },
         { .name = "dry_run", .kind = REST_BOOL, .required = true, .out = &body.dry_run },
+        { .name = "leader", .kind = REST_INT, .out = &leader, .min = 0, .max = INT32_MAX },
     };
     rest_members(json, "", members, OT_ARRAY_COUNT(members), &call->faults);
-    if (call->faults.count == 0) (void)check_body(call, &body, &unclean);
+    if (call->faults.count == 0 && check_body(call, &body, &unclean)) check_leader(call, unclean, leader, "/leader");
     struct election *election = rest_faulty(call) ? NULL : election_new(call, 1);
     if (election == NULL) return;
     election->unclean = unclean;
     election->dry_run = body.dry_run;
-    add(election, ot_str_of(name == NULL ? "" : name), index);
+    add(election, ot_str_of(name == NULL ? "" : name), index, leader);
     begin(election);
 }
 

@@ -253,6 +253,40 @@ def test_what_an_unclean_election_would_lose_is_told_before_it_is_made(make):
     harness.until(lambda: leaders(cluster.nodes[third], "t")[0] == second, 10, "it leads")
 
 
+def test_an_unclean_election_takes_the_leader_that_is_named(make):
+    cluster = started(make(5, voters=3, **QUIET))              # 4 and 5 do not vote: killed, they leave a majority
+    create_at(cluster.nodes[1], "t", 1, assignments=[[4, 5, 1]], min_insync_replicas=1)
+    wait_isr(cluster, "t", [1, 4, 5])
+    fill(cluster, "t", 1, 1)
+    short = harness.until(lambda: len({r["log_end_offset"] for r in get(cluster.nodes[2], "/v1/topics/t/partitions/0")["replica_state"]}) == 1
+                          and get(cluster.nodes[2], "/v1/topics/t/partitions/0")["log_end_offset"], 20, "all have all")
+    cluster.kill(5)
+    wait_isr(cluster, "t", [1, 4])
+    fill(cluster, "t", 1, 1)
+    cluster.kill(1)                                            # 4 alone is in sync
+    cluster.controller(of=[2, 3], not_in=[1])
+    harness.until(lambda: [p["isrNodes"] for p in parts_of(cluster.nodes[2], "t").values()] == [[4]], 30, lambda: parts_of(cluster.nodes[2], "t"))
+    cluster.kill(4)
+    for i in (1, 5):
+        cluster.start_one(i)
+        cluster.wait_state(i, "running", of=[2, i])
+    harness.until(lambda: leaders(cluster.nodes[2], "t")[0] == -1, 20, "nobody leads")
+
+    def asked(leader, dry_run, expect=200, **more):
+        body = {"type": "unclean", "accept_data_loss": True, "dry_run": dry_run, "partitions": [{"topic": "t", "partition": 0, "leader": leader}], **more}
+        return rest(cluster.nodes[2], "POST", "/v1/elections", body, expect=expect)[1]
+    ends = harness.until(lambda: asked(1, True)["items"][0]["log_end_offset"] and asked(5, True)["items"][0]["log_end_offset"] and [asked(i, True)["items"][0] for i in (1, 5)],
+                         20, "both say what they have")
+    assert [i["new_leader"] for i in ends] == [1, 5] and ends[1]["log_end_offset"] == short < ends[0]["log_end_offset"]
+    assert ends[1]["lost"]["start"] <= short and ends[1]["lost"]["end"] is not None
+    assert asked(4, True, expect=409)["error"] == "ELIGIBLE_LEADERS_NOT_AVAILABLE"
+    assert "no replica" in asked(2, False, expect=503)["detail"]
+    assert asked(5, True, expect=400, type="preferred")["errors"][0]["pointer"] == "/partitions/0"
+    done = asked(5, False)["items"][0]                         # not the one that has most
+    assert (done["new_leader"], done["error"]) == (5, None)
+    harness.until(lambda: leaders(cluster.nodes[2], "t")[0] == 5, 10, "it leads")
+
+
 def test_moves_are_planned_started_watched_and_cancelled(make):
     cluster = started(make(4, voters=3, **QUIET))
     for i in range(3):

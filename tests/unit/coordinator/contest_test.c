@@ -133,6 +133,32 @@ static void earlier_losses_are_kept_as_far_as_they_say_more(void **state)
     }
 }
 
+static void an_operator_may_name_another_than_the_longest(void **state)
+{
+    (void)state;
+    struct coord_partition row = row_of(0, 0);
+    const struct coord_log_end answers[] = { answer(2, 7, 90, 80), answer(3, 6, 50, 40), answer(9, 7, 99, 0) };
+    struct coord_verdict verdict;
+    struct coord_contest contest = { .unclean = true, .named = true, .leader = 3 };
+    row.last_members = 6;                      /* all of them are back: the longest would lead without a word */
+    coord_contest_decide(&row, answers, 3, &contest, &verdict);
+    assert_true(verdict.elects);
+    assert_int_equal(answers[verdict.winner].broker_id, 3);
+    assert_int_equal(verdict.loss, COORD_LOSS_UNCLEAN);
+    assert_int_equal(verdict.loss_from, 40);
+    contest.leader = 1;                        /* it did not answer: nobody else will do */
+    coord_contest_decide(&row, answers, 3, &contest, &verdict);
+    assert_false(verdict.elects);
+    contest.leader = 9;                        /* no replica */
+    coord_contest_decide(&row, answers, 3, &contest, &verdict);
+    assert_false(verdict.elects);
+    contest.leader = 3;
+    contest.unclean = false;
+    coord_contest_decide(&row, answers, 3, &contest, &verdict);
+    assert_false(verdict.elects);
+}
+
 #define TEST(name) cmocka_unit_test(name)
 TEST_MAIN(TEST(the_latest_epoch_wins_and_then_the_longest_log), TEST(rule_four_waits_for_everybody_who_may_have_more), TEST(the_best_that_cannot_lead_now_is_waited_for),
-    TEST(unclean_waits_for_the_last_known_leader), TEST(what_may_be_lost_begins_where_the_winners_log_may_have_parted), TEST(earlier_losses_are_kept_as_far_as_they_say_more))
+    TEST(unclean_waits_for_the_last_known_leader), TEST(what_may_be_lost_begins_where_the_winners_log_may_have_parted), TEST(earlier_losses_are_kept_as_far_as_they_say_more),
+    TEST(an_operator_may_name_another_than_the_longest))
