@@ -190,6 +190,7 @@ void broker_partition_advance(struct broker_partition *partition, struct broker_
 /* All waiters and queued parts fail with error. */
 void broker_partition_fail_all(struct broker_partition *partition, enum ot_err error, const char *text, struct broker_produce_part **done);
 void broker_partition_wake_fetches(struct broker_partition *partition);
+void broker_partition_followers_hold(struct broker_partition *partition);      /* mutex held: the machine hears of those whose sessions go on without naming this partition */
 void broker_partition_wake_followers(struct broker_partition *partition);      /* those fetches alone that read up to the log's end */
 /* A removed partition whose last writer and housekeeper left gives its name back. */
 void broker_partition_settle_end(struct broker_partition *partition);

@@ -30,7 +30,9 @@ static enum ot_err admit_follower(const struct broker_fetch *fetch, struct broke
     }
     if (node->counted) return OT_OK;
     const enum ot_err err = replica_fetched(&partition->replica, &told, (uint64_t)fetch->started_us);
-    node->counted = err == OT_OK;
+    node->counted = node->holds = err == OT_OK;
+    node->told = told;
+    node->told_us = fetch->started_us;
     if (err == OT_OK) broker_partition_advance(partition, done);
     return err;
 }
@@ -189,11 +191,20 @@ static void drop_rows(struct broker_fetch *fetch)
     fetch->bytes = 0;
 }
 
+/* A follower says which high watermark it knows and where its log begins: an answer may have come to nothing there. What lies behind the records that it has it cannot take, and
+ * would ask for again at once. */
+static bool follower_knows(const struct broker_fetch_node *node, const struct broker_fetch_row *row)
+{
+    const int64_t high_watermark = OT_MAX(node->known_high_watermark, OT_MIN(row->high_watermark, node->offset));
+    return high_watermark <= node->known_high_watermark && OT_MIN(row->log_start_offset, high_watermark) <= node->log_start_offset;
+}
+
 /* Does an incremental answer have to hold this row? */
 static bool told(const struct broker_fetch_node *node, const struct broker_fetch_row *row)
 {
-    return node->known && row->error == OT_OK && row->read.bytes == 0 && row->diverging_end_offset < 0 && row->preferred_replica < 0
-        && row->high_watermark == node->sent_high_watermark && row->log_start_offset == node->sent_log_start;
+    if (row->error != OT_OK || row->read.bytes > 0 || row->diverging_end_offset >= 0 || row->preferred_replica >= 0) return false;
+    if (node->set->follower) return follower_knows(node, row);
+    return node->known && row->high_watermark == node->sent_high_watermark && row->log_start_offset == node->sent_log_start;
 }
 
 enum ot_err broker_fetch_read(struct broker_fetch *fetch, bool may_block, bool *answer_now)
@@ -202,10 +213,10 @@ enum ot_err broker_fetch_read(struct broker_fetch *fetch, bool may_block, bool *
     drop_rows(fetch);
     broker_fetch_collect(set);
     *answer_now = fetch->unshown = false;
-    if (set->node_count > fetch->rows_cap) {
-        fetch->rows = ot_arena_array(fetch->arena, set->node_count, sizeof(*fetch->rows));
+    if (set->dirty_count > fetch->rows_cap) {
+        fetch->rows = ot_arena_array(fetch->arena, set->dirty_count, sizeof(*fetch->rows));
         if (fetch->rows == NULL) return OT_ERR_NO_MEMORY;
-        fetch->rows_cap = set->node_count;
+        fetch->rows_cap = set->dirty_count;
     }
     uint32_t room = (uint32_t)OT_MAX(OT_MIN(fetch->max_bytes, broker_config(fetch->broker)->fetch_max_bytes), 0);
     struct broker_fetch_node *next;
@@ -232,7 +243,7 @@ enum ot_err broker_fetch_read(struct broker_fetch *fetch, bool may_block, bool *
         fetch->bytes += row->read.bytes;
         room = row->read.bytes >= room ? 0 : room - row->read.bytes;
         if (row->error != OT_OK || row->diverging_end_offset >= 0 || row->preferred_replica >= 0) *answer_now = true;
-        if (fetch->follower && row->error == OT_OK && (row->high_watermark > node->known_high_watermark || row->log_start_offset > node->log_start_offset)) *answer_now = true;
+        if (fetch->follower && row->error == OT_OK && !follower_knows(node, row)) *answer_now = true;
         if (!set->incremental || !told(node, row)) node->row = (int32_t)fetch->row_count++;
         else if (!node->behind) broker_fetch_clean(node);      /* nothing to say until it is signalled */
     }

@@ -2,7 +2,8 @@
  *
  * Broker-wide, since clients change connections; one request of a session at a time: the epoch decides, the other one gets INVALID_FETCH_SESSION_EPOCH. The cache is
  * bounded in sessions and in entries. A full cache gives up the session that was idle longest, if that is over two minutes; otherwise a client may push
- * out only its own oldest one, and only when it holds more than its share: a leaky client ends with session id 0 and harms nobody. */
+ * out only its own oldest one, and only when it holds more than its share: a leaky client ends with session id 0 and harms nobody. Followers are not counted
+ * among the clients: each of their streams has one session, and a new one takes the place of the one that it had. */
 #include "broker/fetch_set.h"
 #include "base/log.h"
 #include "base/util.h"
@@ -12,10 +13,11 @@
 #define ENTRIES_MAX 1000000u                   /* of all sessions together */
 #define IDLE_US 120000000                      /* Kafka's min.incremental.fetch.session.eviction.ms */
 
+struct used { struct broker_fetch_set *first, *last; uint32_t count; };        /* first = used longest ago */
 struct broker_fetch_sessions {
     pthread_mutex_t mutex;
     struct ot_map by_id;
-    struct broker_fetch_set *lru_first, *lru_last;     /* first = used longest ago */
+    struct used clients, followers;
     uint32_t entries;
     struct ot_rng rng;
 };
@@ -34,22 +36,28 @@ enum ot_err broker_fetch_sessions_new(struct broker_core *core, struct broker_fe
     return OT_OK;
 }
 
+static struct used *used_of(struct broker_fetch_sessions *sessions, const struct broker_fetch_set *set) { return set->follower ? &sessions->followers : &sessions->clients; }
+
 static void lru_take(struct broker_fetch_sessions *sessions, struct broker_fetch_set *set)
 {
+    struct used *used = used_of(sessions, set);
     if (set->lru_prev != NULL) set->lru_prev->lru_next = set->lru_next;
-    else sessions->lru_first = set->lru_next;
+    else used->first = set->lru_next;
     if (set->lru_next != NULL) set->lru_next->lru_prev = set->lru_prev;
-    else sessions->lru_last = set->lru_prev;
+    else used->last = set->lru_prev;
     set->lru_prev = set->lru_next = NULL;
+    used->count--;
 }
 
 static void lru_put(struct broker_fetch_sessions *sessions, struct broker_fetch_set *set)
 {
+    struct used *used = used_of(sessions, set);
     set->lru_next = NULL;
-    set->lru_prev = sessions->lru_last;
-    if (sessions->lru_last != NULL) sessions->lru_last->lru_next = set;
-    else sessions->lru_first = set;
-    sessions->lru_last = set;
+    set->lru_prev = used->last;
+    if (used->last != NULL) used->last->lru_next = set;
+    else used->first = set;
+    used->last = set;
+    used->count++;
 }
 
 static void node_free(struct broker_fetch_node *node)
@@ -80,10 +88,8 @@ static bool drop(struct broker_fetch_sessions *sessions, struct broker_fetch_set
 void broker_fetch_sessions_free(struct broker_fetch_sessions *sessions)
 {
     if (sessions == NULL) return;
-    while (sessions->lru_first != NULL) {
-        struct broker_fetch_set *set = sessions->lru_first;
+    for (struct broker_fetch_set *set; (set = sessions->clients.first != NULL ? sessions->clients.first : sessions->followers.first) != NULL;)
         if (drop(sessions, set)) set_free(set);
-    }
     ot_map_free(&sessions->by_id);
     pthread_mutex_destroy(&sessions->mutex);
     free(sessions);
@@ -140,16 +146,23 @@ static uint64_t client_hash(const struct broker_fetch *fetch)
     return ot_hash64(fetch->client.address.data, fetch->client.address.bytes, hash);
 }
 
-/* Mutex held: may one more session exist? *victim_out is to be freed by the caller, if any. */
+/* Mutex held: the session that this stream of a follower had before, if there is one. */
+static void take_place(struct broker_fetch_sessions *sessions, uint64_t client, struct broker_fetch_set **victim_out)
+{
+    struct broker_fetch_set *set = sessions->followers.first;
+    while (set != NULL && set->client_hash != client) set = set->lru_next;
+    if (set != NULL && drop(sessions, set)) *victim_out = set;
+}
+
+/* Mutex held: may one more session of a client exist? *victim_out is to be freed by the caller, if any. */
 static bool make_room(struct broker_fetch_sessions *sessions, uint32_t slots, uint64_t client, int64_t now_us, struct broker_fetch_set **victim_out)
 {
-    *victim_out = NULL;
-    if (slots == 0 || sessions->entries >= ENTRIES_MAX) return false;
-    if (sessions->by_id.count < slots) return true;
-    struct broker_fetch_set *oldest = sessions->lru_first, *own = NULL;
+    if (slots == 0) return false;
+    if (sessions->clients.count < slots) return true;
+    struct broker_fetch_set *oldest = sessions->clients.first, *own = NULL;
     uint32_t own_count = 0;
     if (now_us - oldest->used_us <= IDLE_US || oldest->busy) {
-        for (struct broker_fetch_set *set = sessions->lru_first; set != NULL; set = set->lru_next) {
+        for (struct broker_fetch_set *set = sessions->clients.first; set != NULL; set = set->lru_next) {
             if (set->client_hash != client) continue;
             own_count++;
             if (own == NULL && !set->busy) own = set;
@@ -175,7 +188,9 @@ static struct broker_fetch_set *create(struct broker_fetch *fetch, struct broker
     bool filled = fetch->ask_count <= ENTRIES_MAX;
     for (uint32_t i = 0; i < fetch->ask_count && filled; i++) filled = ask_one(set, &fetch->asks[i]);
     pthread_mutex_lock(&sessions->mutex);
-    bool room = filled && make_room(sessions, slots, client, fetch->started_us, &victim);
+    bool room = filled && sessions->entries < ENTRIES_MAX;
+    if (room && fetch->follower) take_place(sessions, client, &victim);
+    else if (room) room = make_room(sessions, slots, client, fetch->started_us, &victim);
     if (room) {
         do set->id = (int32_t)(ot_rng_next(&sessions->rng) >> 33);
         while (set->id == 0 || ot_map_get(&sessions->by_id, &set->id, sizeof(set->id)) != NULL);
@@ -184,6 +199,7 @@ static struct broker_fetch_set *create(struct broker_fetch *fetch, struct broker
     if (room) {
         set->epoch = 1;
         set->used_us = fetch->started_us;
+        atomic_store(&set->asked_us, fetch->started_us);
         set->counted = set->node_count;
         sessions->entries += set->counted;
         lru_put(sessions, set);
@@ -216,6 +232,7 @@ static struct broker_fetch_set *resume(struct broker_fetch *fetch, struct broker
         set->busy = true;
         set->epoch = set->epoch == INT32_MAX ? 1 : set->epoch + 1;
         set->used_us = fetch->started_us;
+        atomic_store(&set->asked_us, fetch->started_us);
         lru_take(sessions, set);
         lru_put(sessions, set);
     }

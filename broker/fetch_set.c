@@ -10,6 +10,7 @@ void broker_fetch_dirty(struct broker_fetch_node *node)
     if (set->dirty_last != NULL) set->dirty_last->dirty_next = node;
     else set->dirty_first = node;
     set->dirty_last = node;
+    set->dirty_count++;
 }
 
 void broker_fetch_clean(struct broker_fetch_node *node)
@@ -22,6 +23,7 @@ void broker_fetch_clean(struct broker_fetch_node *node)
     if (node->dirty_next != NULL) node->dirty_next->dirty_prev = node->dirty_prev;
     else set->dirty_last = node->dirty_prev;
     node->dirty_next = node->dirty_prev = NULL;
+    set->dirty_count--;
 }
 
 void broker_fetch_node_ask(struct broker_fetch_node *node, const struct broker_fetch_ask *ask)
@@ -102,6 +104,17 @@ void broker_partition_wake_followers(struct broker_partition *partition)
 {
     for (struct broker_fetch_node *node = partition->fetch_nodes; node != NULL; node = node->hang_next)
         if (node->set->follower) signal_node(node);
+}
+
+/* A follower's session names a partition when something about it is new; every request of it says of all others that they are as they were. What had everything then still has it. */
+void broker_partition_followers_hold(struct broker_partition *partition)
+{
+    for (struct broker_fetch_node *node = partition->fetch_nodes; node != NULL; node = node->hang_next) {
+        const int64_t asked_us = node->set->id == 0 ? 0 : atomic_load(&node->set->asked_us);
+        if (!node->holds || asked_us <= node->told_us || node->told.offset < partition->replica.log_end) continue;
+        node->told_us = asked_us;
+        node->holds = replica_fetched(&partition->replica, &node->told, (uint64_t)asked_us) == OT_OK;
+    }
 }
 
 void broker_fetch_collect(struct broker_fetch_set *set)

@@ -30,13 +30,14 @@ struct broker_fetch_node {
     int64_t flushed_end, known_high_watermark, log_end;        /* of a follower; log_end: the leader's, when it was admitted */
     bool throttled;                            /* of a follower: it is held back while the leader's throttle is shut */
     bool counted;                              /* what the follower asked for was told to the replica machine */
+    struct replica_fetch told; int64_t told_us; bool holds;    /* the last that it was told, and when. Under the partition's mutex, as whether it holds */
     uint64_t order;                            /* session: order of arrival */
 };
 
 struct broker_fetch_set {
     _Atomic(struct broker_fetch_node *) ready;
     _Atomic(struct broker_fetch *) parked;
-    struct broker_fetch_node *dirty_first, *dirty_last;
+    struct broker_fetch_node *dirty_first, *dirty_last; uint32_t dirty_count;
     uint32_t node_count;
     uint32_t counted;                          /* of them in the sessions' total; under their mutex, for the fetch inside may be changing node_count */
     bool incremental;                          /* answer only what changed */
@@ -46,6 +47,7 @@ struct broker_fetch_set {
     int32_t id, epoch;
     bool busy, closing, by_ids;
     int64_t used_us;
+    _Atomic int64_t asked_us;                  /* when its last request came: until then it holds what its entries say */
     uint64_t orders, client_hash;
     struct broker_fetch_set *lru_prev, *lru_next;
 };

@@ -52,6 +52,7 @@ static void tick_partition(struct broker_replication *all, struct broker_partiti
     pthread_mutex_lock(&partition->mutex);
     const bool open = atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && partition->replica.row.replica_count > 1;
     if (open && partition->replica.role == REPLICA_LEADER) {
+        broker_partition_followers_hold(partition);
         replica_tick(&partition->replica, now_us);
         broker_partition_advance(partition, &done);
     }

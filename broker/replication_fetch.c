@@ -1,7 +1,12 @@
-/* Streams of fetches: one request at a time, with every partition of that leader that is idle and due; its answer goes to the partitions' lanes, and when the last of them
- * is done the next request goes out. What the request asks for tells the leader what this broker has.
+/* Streams of fetches: one request at a time; its answer goes to the partitions' lanes, and when the last of them is done the next request goes out. What a request asks for
+ * tells the leader what this broker has.
  *
- *   idle slots ──► request (parked at the leader up to replica.fetch.wait.max.ms) ──► answer ──► lanes ──► idle */
+ *   loose ──► held ──► request (parked at the leader up to replica.fetch.wait.max.ms) ──► answer ──► fresh (lanes) ──► held
+ *
+ * Each stream to a member has a session at it (KIP-227): a request names the partitions of which something is new, and those that are not to be asked about any more; of all
+ * others it says that they are as they were. After an answer its partitions are named again, whatever became of it; of the others it is looked twice a second whether something moved by
+ * itself (what the disk has, the log's start). A session ends with any failure, and with a new epoch of this broker: the next request names everything and begins another. A leader
+ * that has no room for sessions is asked so each time, and so is one of another cluster. */
 #include "broker/replication_inner.h"
 
 #include "base/log.h"
@@ -20,30 +25,61 @@ enum { TAG_FLUSHED_END = 10000 };
 #define PAUSE_MIN_US 20000
 #define FOREIGN_PAUSE_US 200000                /* until it is asked again where a partition of another cluster is */
 #define THROTTLE_US_MAX 60000000               /* a leader's quota: no longer than this at a time */
+#define SWEEP_US_MIN 100000
+#define SWEEP_US_MAX 500000
 #define CALL_SLACK_US 10000000                 /* a request may take as much longer than its wait */
 
 /* ---- slots */
 
 static void slot_unlink(struct broker_fetch_slot *slot)
 {
-    struct broker_fetch_source *source = slot->source;
     if (slot->prev != NULL) slot->prev->next = slot->next;
-    else source->first = slot->next;
+    else slot->list->first = slot->next;
     if (slot->next != NULL) slot->next->prev = slot->prev;
-    else source->last = slot->prev;
+    else slot->list->last = slot->prev;
     slot->next = slot->prev = NULL;
-    source->slot_count--;
+    slot->list = NULL;
 }
 
-static void slot_link(struct broker_fetch_slot *slot)
+/* To the end. */
+static void slot_link(struct broker_fetch_slot *slot, struct broker_fetch_list *list)
 {
-    struct broker_fetch_source *source = slot->source;
-    slot->prev = source->last;
+    slot->list = list;
+    slot->prev = list->last;
     slot->next = NULL;
-    if (source->last != NULL) source->last->next = slot;
-    else source->first = slot;
-    source->last = slot;
-    source->slot_count++;
+    if (list->last != NULL) list->last->next = slot;
+    else list->first = slot;
+    list->last = slot;
+}
+
+static void slot_move(struct broker_fetch_slot *slot, struct broker_fetch_list *list)
+{
+    slot_unlink(slot);
+    slot_link(slot, list);
+}
+
+/* The leader is told with the next request. */
+static void forget(struct broker_fetch_stream *stream, const struct broker_fetch_slot *slot)
+{
+    if (stream->source->foreign || (stream->session_epoch == 0 && !stream->calling)) return;
+    if (stream->forget_count == stream->forget_cap) {
+        const uint32_t cap = OT_MAX(stream->forget_cap * 2, 16u);
+        struct broker_fetch_forget *wider = realloc(stream->forgets, cap * sizeof(*wider));
+        if (wider == NULL) {
+            stream->forget_all = true;
+            return;
+        }
+        stream->forgets = wider;
+        stream->forget_cap = cap;
+    }
+    stream->forgets[stream->forget_count++] = (struct broker_fetch_forget){ slot->partition->topic->id, slot->partition->index };
+}
+
+void broker_fetch_let_go(struct broker_fetch_slot *slot)
+{
+    forget(slot->stream, slot);
+    slot->stream = NULL;
+    slot_move(slot, &slot->source->loose);
 }
 
 static void slot_free(struct broker_fetch_slot *slot)
@@ -57,9 +93,11 @@ static void slot_free(struct broker_fetch_slot *slot)
 /* Nobody is asked for it any more. What is under way ends by itself, and counts for nothing. */
 static void slot_drop(struct broker_fetch_slot *slot)
 {
+    const bool waits = slot->working || (slot->source->foreign && slot->stream != NULL);       /* the round has it in its list */
     slot->partition->slot = NULL;
     slot->gone = true;
-    if (slot->stream == NULL) slot_free(slot);
+    if (slot->stream != NULL) forget(slot->stream, slot);
+    if (!waits) slot_free(slot);
 }
 
 static struct broker_fetch_source *source_of(struct broker_replication *all, int32_t node_id)
@@ -96,6 +134,7 @@ void broker_fetch_assign(struct broker_replication *all, struct broker_partition
     if (slot != NULL && leader == slot->source->node_id) {
         slot->due_us = 0;                      /* a new epoch: at once */
         slot->failures = 0;
+        if (slot->stream != NULL) slot->stream->swept_us = 0;
         return;
     }
     if (slot != NULL) slot_drop(slot);
@@ -110,7 +149,7 @@ void broker_fetch_assign(struct broker_replication *all, struct broker_partition
     slot->source = source;
     partition->slot = slot;
     atomic_fetch_add(&all->partition_count, 1);
-    slot_link(slot);
+    slot_link(slot, &source->loose);
 }
 
 /* ---- asking */
@@ -125,8 +164,6 @@ static bool round_add(struct broker_fetch_stream *stream, struct broker_fetch_sl
         stream->slot_cap = cap;
     }
     stream->slots[stream->slot_count++] = slot;
-    slot->stream = stream;
-    slot->answered = false;
     return true;
 }
 
@@ -137,27 +174,71 @@ static int64_t held_us(const struct broker_replication *all, const struct broker
     return place->throttled && !place->in_sync ? broker_throttle_wait_us(&all->core->throttles.follower, rate, now_us) : 0;
 }
 
-/* Every slot that is idle, due and ready. */
+/* May it be asked about now? Otherwise due_us is when it is looked at again. */
+static bool slot_ready(struct broker_fetch_slot *slot, struct broker_follow_place *place, int64_t now_us)
+{
+    const struct broker_fetch_source *source = slot->source;
+    struct broker_replication *all = slot->all;
+    int64_t wait_us = 0;
+    if (slot->due_us > now_us) return false;
+    if (!broker_follow_place(slot->partition, place) || place->leader != source->node_id) wait_us = PAUSE_MIN_US;
+    else if (source->foreign && !all->setup.foreign->origin(all->setup.arg, slot->partition, source->node_id, &slot->origin)) wait_us = FOREIGN_PAUSE_US;
+    else wait_us = held_us(all, place, now_us);
+    if (wait_us > 0) slot->due_us = now_us + wait_us;
+    return wait_us == 0;
+}
+
+/* Does the leader know all of it? */
+static bool same_place(const struct broker_follow_place *a, const struct broker_follow_place *b)
+{
+    return a->leader_epoch == b->leader_epoch && a->offset == b->offset && a->last_epoch == b->last_epoch && a->flushed_end == b->flushed_end
+        && a->log_start_offset == b->log_start_offset && a->high_watermark == b->high_watermark;
+}
+
+/* Into the session, or out of it. */
+static void slot_gather(struct broker_fetch_stream *stream, struct broker_fetch_slot *slot, bool named, int64_t now_us)
+{
+    struct broker_follow_place place;
+    if (!slot_ready(slot, &place, now_us)) {
+        if (slot->stream != NULL) broker_fetch_let_go(slot);
+        return;
+    }
+    named |= slot->stream == NULL || !same_place(&place, &slot->asked);
+    if (named && !round_add(stream, slot)) {
+        if (slot->stream != NULL) broker_fetch_let_go(slot);
+        return;
+    }
+    slot->asked = place;
+    slot->stream = stream;
+    slot_move(slot, &stream->held);
+}
+
+static void list_gather(struct broker_fetch_stream *stream, struct broker_fetch_list *list, bool named, int64_t now_us)
+{
+    struct broker_fetch_slot *slot = list->first, *last = list->last, *next;
+    for (; slot != NULL; slot = next) {        /* those that go to its end are not met again */
+        next = slot == last ? NULL : slot->next;
+        slot_gather(stream, slot, named, now_us);
+    }
+}
+
+/* What the next request names. */
 static void round_gather(struct broker_fetch_stream *stream, int64_t now_us)
 {
+    struct broker_replication *all = stream->all;
+    const int64_t wait_us = (int64_t)broker_config_current(all->core->config)->replica_fetch_wait_max_ms * 1000, broker_epoch = all->setup.broker_epoch(all->setup.arg);
+    if (stream->broker_epoch != broker_epoch || stream->forget_all) stream->session_epoch = 0;
+    const bool whole = stream->session_epoch == 0;
+    stream->broker_epoch = broker_epoch;
+    stream->forget_all = false;
     stream->slot_count = 0;
-    for (struct broker_fetch_slot *slot = stream->source->first; slot != NULL; slot = slot->next) {
-        if (slot->stream != NULL || slot->gone || slot->due_us > now_us) continue;
-        if (!broker_follow_place(slot->partition, &slot->asked) || slot->asked.leader != stream->source->node_id) {
-            slot->due_us = now_us + PAUSE_MIN_US;
-            continue;
-        }
-        if (stream->source->foreign && !stream->all->setup.foreign->origin(stream->all->setup.arg, slot->partition, stream->source->node_id, &slot->origin)) {
-            slot->due_us = now_us + FOREIGN_PAUSE_US;
-            continue;
-        }
-        const int64_t wait_us = held_us(stream->all, &slot->asked, now_us);
-        if (wait_us > 0) {
-            slot->due_us = now_us + wait_us;
-            continue;
-        }
-        if (!round_add(stream, slot)) return;
+    if (whole || now_us - stream->swept_us >= OT_MIN(OT_MAX(wait_us, SWEEP_US_MIN), SWEEP_US_MAX)) {
+        stream->swept_us = now_us;
+        list_gather(stream, &stream->held, whole, now_us);
     }
+    list_gather(stream, &stream->fresh, true, now_us);
+    list_gather(stream, &stream->source->loose, true, now_us);
+    if (whole) stream->forget_count = 0;
 }
 
 static bool partition_fill(struct broker_fetch_stream *stream, const struct broker_fetch_slot *slot, int32_t max_bytes, struct ot_fetch_request_fetch_partition *out)
@@ -210,6 +291,29 @@ static bool topics_fill(struct broker_fetch_stream *stream, int32_t max_bytes, s
     return true;
 }
 
+static bool session_fill(struct broker_fetch_stream *stream, struct ot_fetch_request *request)
+{
+    struct ot_fetch_request_forgotten_topic *topics = ot_arena_array(&stream->arena, stream->forget_count, sizeof *topics), *topic = NULL;
+    int32_t *parts = ot_arena_array(&stream->arena, stream->forget_count, sizeof *parts), count = 0;
+    if (stream->forget_count > 0 && (topics == NULL || parts == NULL)) return false;
+    for (uint32_t i = 0; i < stream->forget_count; i++) {
+        const struct broker_fetch_forget *one = &stream->forgets[i];
+        if (topic == NULL || !ot_uuid_equal(&topic->topic_id, &one->topic_id)) {
+            topic = &topics[count++];
+            ot_fetch_request_forgotten_topic_defaults(topic);
+            topic->topic_id = one->topic_id;
+            topic->partitions.items = &parts[i];
+        }
+        parts[i] = one->partition;
+        topic->partitions.count++;
+    }
+    request->forgotten_topics_data.items = topics;
+    request->forgotten_topics_data.count = count;
+    request->session_id = stream->session_id;
+    request->session_epoch = stream->session_epoch;
+    return true;
+}
+
 struct ot_buf *broker_fetch_frame(struct broker_fetch_stream *stream, int16_t key, int16_t version, const void *message)
 {
     struct broker_replication *all = stream->all;
@@ -242,7 +346,8 @@ static struct ot_buf *request_make(struct broker_fetch_stream *stream)
         request.replica_id = -1;
     } else {
         request.replica_state.replica_id = all->core->node_id;
-        request.replica_state.replica_epoch = all->setup.broker_epoch(all->setup.arg);
+        request.replica_state.replica_epoch = stream->broker_epoch;
+        if (!session_fill(stream, &request)) return NULL;
     }
     request.max_wait_ms = config->replica_fetch_wait_max_ms;
     request.min_bytes = config->replica_fetch_min_bytes;
@@ -259,16 +364,25 @@ static void slot_pause(struct broker_fetch_slot *slot)
     slot->due_us = ot_exec_now_us(slot->all->setup.exec) + OT_MIN(PAUSE_MIN_US << slot->failures, OT_MAX(most_us, PAUSE_MIN_US));
 }
 
+/* The stream has no session: whichever is idle first takes what it had. */
+static void stream_empty(struct broker_fetch_stream *stream)
+{
+    for (struct broker_fetch_slot *slot; (slot = stream->held.first != NULL ? stream->held.first : stream->fresh.first) != NULL;) {
+        if (slot->gone) slot_free(slot);
+        else broker_fetch_let_go(slot);
+    }
+}
+
 static void round_end(struct broker_fetch_stream *stream)
 {
     ot_buf_unref(stream->answer);
     stream->answer = NULL;
-    for (uint32_t i = 0; i < stream->slot_count; i++) {
-        struct broker_fetch_slot *slot = stream->slots[i];
-        slot->stream = NULL;
+    stream->slot_count = 0;
+    for (struct broker_fetch_slot *slot = stream->fresh.first, *next; slot != NULL; slot = next) {
+        next = slot->next;
         if (slot->gone) slot_free(slot);
     }
-    stream->slot_count = 0;
+    if (stream->session_epoch == 0) stream_empty(stream);
     broker_fetch_pump(stream->all);
 }
 
@@ -289,10 +403,7 @@ static void slot_done(struct ot_task *task)    /* on the executor */
         slot->failures = 0;
         slot->due_us = 0;
     }
-    if (!slot->gone && follow->appended_bytes > 0) {       /* who had data goes behind those who had none */
-        slot_unlink(slot);
-        slot_link(slot);
-    }
+    slot->working = false;
     stream->in_work--;
     if (stream->in_work == 0) round_end(stream);
     atomic_fetch_sub(&all->busy, 1);
@@ -339,6 +450,7 @@ static bool row_take(struct broker_fetch_stream *stream, struct broker_fetch_slo
         slot->due_us = 0;
         return false;
     }
+    slot->working = true;
     stream->in_work++;
     atomic_fetch_add(&stream->all->busy, 1);
     return true;
@@ -347,11 +459,11 @@ static bool row_take(struct broker_fetch_stream *stream, struct broker_fetch_slo
 /* By the id, where there is no name: Fetch from version 13 on. */
 static bool names(const struct ot_fetch_response_fetchable_topic_response *topic, const struct broker_fetch_slot *slot)
 {
-    return topic->topic.bytes == 0 ? ot_uuid_equal(topic_id_of(slot), &topic->topic_id) : slot->source->foreign && ot_str_equal(topic->topic, ot_str_of(slot->origin.topic));
+    return topic->topic.bytes == 0 ? ot_uuid_equal(topic_id_of(slot), &topic->topic_id) : ot_str_equal(topic->topic, ot_str_of(slot->origin.topic));
 }
 
 /* Answers come in the order asked; one that does not is looked for. */
-static struct broker_fetch_slot *slot_for(struct broker_fetch_stream *stream, uint32_t *at, const struct ot_fetch_response_fetchable_topic_response *topic, int32_t index)
+static struct broker_fetch_slot *foreign_slot(struct broker_fetch_stream *stream, uint32_t *at, const struct ot_fetch_response_fetchable_topic_response *topic, int32_t index)
 {
     for (uint32_t tried = 0; tried < stream->slot_count; tried++) {
         struct broker_fetch_slot *slot = stream->slots[(*at + tried) % stream->slot_count];
@@ -363,17 +475,28 @@ static struct broker_fetch_slot *slot_for(struct broker_fetch_stream *stream, ui
     return NULL;
 }
 
+/* A session answers about any of its partitions. */
+static struct broker_fetch_slot *member_slot(struct broker_fetch_stream *stream, const struct ot_uuid *topic_id, int32_t index)
+{
+    struct broker_partition *partition = broker_partition_find_id(stream->all->setup.broker, topic_id, index);
+    struct broker_fetch_slot *slot = partition == NULL ? NULL : partition->slot;       /* which holds it too */
+    if (partition != NULL) broker_partition_put(partition);
+    return slot;
+}
+
 enum ot_err broker_fetch_answer_take(struct broker_fetch_stream *stream, const struct ot_fetch_response *response)
 {
-    uint32_t at = 0, started = 0;
-    struct broker_fetch_slot **work = ot_arena_array(&stream->arena, stream->slot_count + 1, sizeof(*work));
+    uint32_t at = 0, started = 0, rows = 0;
+    for (int32_t t = 0; t < response->responses.count; t++) rows += (uint32_t)response->responses.items[t].partitions.count;
+    struct broker_fetch_slot **work = ot_arena_array(&stream->arena, (size_t)rows + 1, sizeof(*work));
     if (work == NULL) return OT_ERR_NO_MEMORY;
     for (int32_t t = 0; t < response->responses.count; t++) {
         const struct ot_fetch_response_fetchable_topic_response *topic = &response->responses.items[t];
         for (int32_t p = 0; p < topic->partitions.count; p++) {
-            struct broker_fetch_slot *slot = slot_for(stream, &at, topic, topic->partitions.items[p].partition_index);
-            if (slot == NULL || slot->gone || slot->answered) continue;
-            slot->answered = true;
+            const int32_t index = topic->partitions.items[p].partition_index;
+            struct broker_fetch_slot *slot = stream->source->foreign ? foreign_slot(stream, &at, topic, index) : member_slot(stream, &topic->topic_id, index);
+            if (slot == NULL || slot->gone || slot->list != &stream->held) continue;           /* one that it names again is not heard */
+            slot_move(slot, &stream->fresh);
             if (row_take(stream, slot, &topic->partitions.items[p])) work[started++] = slot;
         }
     }
@@ -393,7 +516,11 @@ static enum ot_err answer_read(struct broker_fetch_stream *stream)
     if (err == OT_OK && response.error_code != 0) err = (enum ot_err)response.error_code;
     if (err == OT_OK && stream->source->foreign && response.throttle_time_ms > 0)
         stream->due_us = ot_exec_now_us(stream->all->setup.exec) + OT_MIN((int64_t)response.throttle_time_ms * 1000, (int64_t)THROTTLE_US_MAX);
-    return err == OT_OK ? broker_fetch_answer_take(stream, &response) : err;
+    if (err != OT_OK) return err;
+    stream->session_id = response.session_id;
+    if (response.session_id == 0 || stream->source->foreign) stream->session_epoch = 0;
+    else stream->session_epoch = stream->session_epoch == INT32_MAX ? 1 : stream->session_epoch + 1;
+    return broker_fetch_answer_take(stream, &response);
 }
 
 static void stream_pause(struct broker_fetch_stream *stream, enum ot_err err)
@@ -407,6 +534,12 @@ static void stream_pause(struct broker_fetch_stream *stream, enum ot_err err)
     atomic_fetch_add(&all->failures, 1);
 }
 
+/* The leader gave the session up, or was begun anew: no failure, everything is named at once. */
+static bool session_over(const struct broker_fetch_stream *stream, enum ot_err err)
+{
+    return stream->session_epoch > 0 && (err == OT_ERR_FETCH_SESSION_ID_NOT_FOUND || err == OT_ERR_INVALID_FETCH_SESSION_EPOCH || err == OT_ERR_FETCH_SESSION_TOPIC_ID_ERROR);
+}
+
 static void stream_answered(struct ot_link_call *call)     /* on the executor */
 {
     struct broker_fetch_stream *stream = OT_CONTAINER(call, struct broker_fetch_stream, call);
@@ -418,8 +551,9 @@ static void stream_answered(struct ot_link_call *call)     /* on the executor */
     ot_arena_reset(&stream->arena);
     if (err == OT_OK && !atomic_load(&all->stopping)) err = stream->asks == BROKER_ASKS_FETCH ? answer_read(stream) : broker_foreign_answer(stream);
     if (err != OT_OK && stream->source->foreign) stream->version = BROKER_VERSION_UNKNOWN;      /* who answers next may be another release of it */
-    if (err != OT_OK) stream_pause(stream, err);
-    else stream->failures = 0;
+    if (err == OT_OK) stream->failures = 0;
+    else if (!session_over(stream, err)) stream_pause(stream, err);
+    if (err != OT_OK) stream->session_epoch = 0;
     stream->in_work--;
     if (stream->in_work == 0) round_end(stream);
     atomic_fetch_sub(&all->busy, 1);
@@ -433,10 +567,12 @@ static void stream_send(struct broker_fetch_stream *stream, int64_t now_us)
     struct ot_buf *buf = stream->asks == BROKER_ASKS_FETCH ? request_make(stream) : broker_foreign_request(stream);
     if (buf == NULL) {
         stream_pause(stream, OT_ERR_NO_MEMORY);
-        for (uint32_t i = 0; i < stream->slot_count; i++) stream->slots[i]->stream = NULL;
+        stream->session_epoch = 0;
         stream->slot_count = 0;
+        stream_empty(stream);
         return;
     }
+    stream->forget_count = 0;
     const int64_t wait_us = (int64_t)broker_config_current(all->core->config)->replica_fetch_wait_max_ms * 1000;
     stream->call = (struct ot_link_call){ .answered = stream_answered, .home = all->setup.exec, .request = buf, .answer_bytes_max = ANSWER_BYTES_MAX,
         .deadline_us = now_us + wait_us + CALL_SLACK_US };
@@ -450,15 +586,23 @@ static void stream_send(struct broker_fetch_stream *stream, int64_t now_us)
 
 static bool stream_idle(const struct broker_fetch_stream *stream) { return !stream->calling && stream->in_work == 0; }
 
+/* Is there anything to ask, or to tell of what is not to be asked? */
+static bool stream_asks(const struct broker_fetch_stream *stream)
+{
+    return stream->held.first != NULL || stream->fresh.first != NULL || (stream->session_epoch > 0 && stream->forget_count > 0);
+}
+
 /* When the source has something to do that nothing else will wake us for. */
 static int64_t source_due_us(const struct broker_fetch_source *source)
 {
-    int64_t slot_due = INT64_MAX, stream_due = INT64_MAX;
-    for (const struct broker_fetch_slot *slot = source->first; slot != NULL; slot = slot->next)
-        if (slot->stream == NULL && !slot->gone) slot_due = OT_MIN(slot_due, slot->due_us);
-    for (uint32_t i = 0; i < source->stream_count; i++)
-        if (stream_idle(&source->streams[i])) stream_due = OT_MIN(stream_due, source->streams[i].due_us);
-    return slot_due == INT64_MAX || stream_due == INT64_MAX ? INT64_MAX : OT_MAX(slot_due, stream_due);
+    int64_t slot_due = INT64_MAX, stream_due = INT64_MAX, due_us = INT64_MAX;
+    for (const struct broker_fetch_slot *slot = source->loose.first; slot != NULL; slot = slot->next) slot_due = OT_MIN(slot_due, slot->due_us);
+    for (uint32_t i = 0; i < source->stream_count; i++) {
+        if (!stream_idle(&source->streams[i])) continue;
+        stream_due = OT_MIN(stream_due, source->streams[i].due_us);
+        if (stream_asks(&source->streams[i])) due_us = OT_MIN(due_us, source->streams[i].due_us);
+    }
+    return slot_due == INT64_MAX || stream_due == INT64_MAX ? due_us : OT_MIN(due_us, OT_MAX(slot_due, stream_due));
 }
 
 void broker_fetch_pump(struct broker_replication *all)
@@ -471,20 +615,28 @@ void broker_fetch_pump(struct broker_replication *all)
             struct broker_fetch_stream *stream = &source->streams[i];
             if (!stream_idle(stream) || stream->due_us > now_us) continue;
             round_gather(stream, now_us);
-            if (stream->slot_count == 0) break;
-            stream_send(stream, now_us);
+            if (stream_asks(stream)) stream_send(stream, now_us);
         }
         due_us = OT_MIN(due_us, source_due_us(source));
     }
     if (due_us != INT64_MAX) ot_exec_timer_set(all->setup.exec, &all->fetch_timer, OT_MAX(due_us, now_us + 1000));
 }
 
+static void list_drop(struct broker_fetch_list *list)
+{
+    for (struct broker_fetch_slot *slot = list->first, *next; slot != NULL; slot = next) {
+        next = slot->next;
+        if (!slot->gone) slot_drop(slot);
+    }
+}
+
 void broker_fetch_stop(struct broker_replication *all)
 {
     for (struct broker_fetch_source *source = all->sources; source != NULL; source = source->next) {
-        for (struct broker_fetch_slot *slot = source->first, *next; slot != NULL; slot = next) {
-            next = slot->next;
-            slot_drop(slot);
+        list_drop(&source->loose);
+        for (uint32_t i = 0; i < source->stream_count; i++) {
+            list_drop(&source->streams[i].held);
+            list_drop(&source->streams[i].fresh);
         }
     }
 }
@@ -497,6 +649,7 @@ void broker_fetch_sources_free(struct broker_replication *all)
         for (uint32_t i = 0; i < source->stream_count; i++) {
             ot_arena_free(&source->streams[i].arena);
             free(source->streams[i].slots);
+            free(source->streams[i].forgets);
         }
         free(source->streams);
         free(source);

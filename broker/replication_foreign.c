@@ -26,7 +26,7 @@ enum broker_fetch_asks broker_foreign_asks(struct broker_fetch_stream *stream)
     for (uint32_t i = 0; i < stream->slot_count; i++) {
         struct broker_fetch_slot *slot = stream->slots[i];
         if (slot->seeks) stream->slots[seeking++] = slot;
-        else slot->stream = NULL;
+        else broker_fetch_let_go(slot);
     }
     stream->slot_count = seeking;
     return BROKER_ASKS_STARTS;

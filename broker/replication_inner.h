@@ -11,21 +11,23 @@ enum { BROKER_STREAMS_MAX = 16, BROKER_ALTERS_MAX = 64, BROKER_FETCH_VERSION = 1
 struct broker_fetch_source;
 struct ot_fetch_response;
 
+struct broker_fetch_list { struct broker_fetch_slot *first, *last; };
 struct broker_fetch_slot {                     /* one partition that is fetched */
     struct broker_replication *all;
     struct broker_partition *partition;        /* counted */
     struct broker_fetch_source *source;
-    struct broker_fetch_stream *stream;        /* in whose request or answer it is; NULL: idle */
-    struct broker_fetch_slot *next, *prev;     /* of the source, those that had data last at the end */
-    struct broker_follow_place asked;
+    struct broker_fetch_stream *stream;        /* in whose session it is (of a leader of another cluster: in whose request or answer); NULL: in none */
+    struct broker_fetch_list *list;            /* it is in one: source->loose, stream->held or stream->fresh */
+    struct broker_fetch_slot *next, *prev;
+    struct broker_follow_place asked;          /* what the leader was told last */
     struct broker_follow follow;
     struct ot_task done_task;
     int64_t due_us;                            /* not before */
     uint32_t failures;
     struct broker_fetch_origin origin;         /* of a leader of another cluster: what it calls the partition */
     bool seeks;                                /* of one too: it is asked next where its log begins */
-    bool answered;                             /* this round's answer named it: one that names it again is not heard */
-    bool gone;                                 /* let go of as soon as it is idle */
+    bool working;                              /* its answer is in its lane */
+    bool gone;                                 /* let go of when that is over */
 };
 struct broker_fetch_stream {                   /* one request at a time to one leader */
     struct broker_replication *all;
@@ -36,7 +38,12 @@ struct broker_fetch_stream {                   /* one request at a time to one l
     enum broker_fetch_asks { BROKER_ASKS_FETCH, BROKER_ASKS_VERSIONS, BROKER_ASKS_STARTS } asks;       /* what the call is; beside Fetch: broker/replication_foreign.c */
     bool calling;
     uint32_t in_work;                          /* partitions whose answer is in their lane */
-    struct broker_fetch_slot **slots; uint32_t slot_count, slot_cap;       /* in this round, in the order asked */
+    struct broker_fetch_list held, fresh;      /* the slots of the session; fresh: those that an answer named since the last request */
+    int32_t session_id, session_epoch;         /* KIP-227. epoch 0: the next request names all that is held, and begins a session */
+    int64_t broker_epoch, swept_us;            /* this broker's, as the session was begun with; when all that is held was looked at last */
+    struct broker_fetch_forget { struct ot_uuid topic_id; int32_t partition; } *forgets; uint32_t forget_count, forget_cap;    /* of the session: to be struck out */
+    bool forget_all;                           /* there was no memory to note one */
+    struct broker_fetch_slot **slots; uint32_t slot_count, slot_cap;       /* what the request names, in its order */
     struct ot_arena arena;
     struct ot_buf *answer;                     /* holds the records while in_work */
     int64_t due_us;                            /* not before, after a failure */
@@ -46,7 +53,7 @@ struct broker_fetch_source {                   /* one leader */
     struct broker_fetch_source *next;
     int32_t node_id;
     bool foreign;                              /* of another cluster */
-    struct broker_fetch_slot *first, *last; uint32_t slot_count;
+    struct broker_fetch_list loose;            /* in no session: new, or not to be asked about yet */
     struct broker_fetch_stream *streams; uint32_t stream_count;
 };
 struct broker_alter {                          /* what is asked of the coordinator at one time */
@@ -88,6 +95,7 @@ struct broker_replication {
 void broker_fetch_assign(struct broker_replication *all, struct broker_partition *partition, int32_t leader);      /* -1: nobody */
 void broker_fetch_pump(struct broker_replication *all);        /* whatever is due goes out */
 void broker_fetch_stop(struct broker_replication *all);        /* lets go of every idle partition */
+void broker_fetch_let_go(struct broker_fetch_slot *slot);      /* it leaves its stream */
 void broker_fetch_sources_free(struct broker_replication *all);
 struct ot_buf *broker_fetch_frame(struct broker_fetch_stream *stream, int16_t key, int16_t version, const void *message);       /* NULL: no memory */
 OT_MUST_CHECK enum ot_err broker_fetch_answer_take(struct broker_fetch_stream *stream, const struct ot_fetch_response *response);

@@ -29,7 +29,9 @@ struct cluster {
     bool cut[NODES + 1][NODES + 1], mute;      /* mute: the coordinator does not answer, nothing is applied */
     bool held; struct wire_call *held_first;   /* answers wait until released */
     uint64_t lift;                             /* leaders that lie: offsets of batches are so much higher */
-    uint32_t fetches, alters;
+    uint32_t fetches, alters, named, forgotten, sessions;      /* named, forgotten: partitions, by requests of fetches; sessions: requests that begin one */
+    bool forgetful, full;                      /* leaders know no session that there was; have no room for one */
+    uint32_t unheard;                          /* so many answers' high watermarks come to nothing */
     enum coord_durable durable;
 };
 
@@ -40,7 +42,7 @@ struct wire_call {
     struct node *from, *to;
     struct ot_link_call *call;
     struct broker_fetch fetch;
-    struct broker_fetch_ask *asks;
+    struct broker_fetch_ask *asks, *forgotten;
     struct ot_arena arena, rows;
     struct ot_task task;
     struct wire_call *next;
@@ -103,6 +105,7 @@ static inline void wire_fetched(struct broker_call *call)
     struct ot_fetch_response_partition_data *parts = ot_arena_array(&wire->rows, fetch->row_count + 1, sizeof *parts);
     ot_fetch_response_defaults(&response);
     response.error_code = ot_err_kafka(fetch->error);
+    response.session_id = wire->cluster->full ? 0 : fetch->session_id_out;
     response.responses.items = topics;
     response.responses.count = (int32_t)fetch->row_count;
     for (uint32_t i = 0; i < fetch->row_count; i++) {
@@ -115,6 +118,10 @@ static inline void wire_fetched(struct broker_call *call)
         parts[i].partition_index = row->partition;
         parts[i].error_code = ot_err_kafka(row->error);
         parts[i].high_watermark = row->high_watermark;
+        if (wire->cluster->unheard > 0 && row->error == OT_OK) {
+            parts[i].high_watermark = 0;
+            wire->cluster->unheard--;
+        }
         parts[i].log_start_offset = row->log_start_offset;
         parts[i].diverging_epoch.epoch = row->diverging_epoch;
         parts[i].diverging_epoch.end_offset = row->diverging_end_offset;
@@ -128,6 +135,7 @@ static inline void wire_fetched(struct broker_call *call)
     buf->bytes = (uint32_t)(out.at - out.start);
     broker_fetch_release(fetch);
     free(wire->asks);
+    free(wire->forgotten);
     const bool lost = wire->cluster->cut[wire->to->f.node_id][wire->from->f.node_id];
     if (lost) ot_buf_unref(buf);
     wire_answer(wire, lost ? OT_ERR_CLOSED : OT_OK, lost ? NULL : buf);
@@ -150,6 +158,20 @@ static inline void wire_asks(struct wire_call *wire, const struct ot_fetch_reque
         }
     }
     wire->fetch.asks = wire->asks;
+    wire->cluster->named += count;
+    count = 0;
+    for (int32_t t = 0; t < request->forgotten_topics_data.count; t++) count += (uint32_t)request->forgotten_topics_data.items[t].partitions.count;
+    wire->forgotten = calloc(count + 1, sizeof *wire->forgotten);
+    for (int32_t t = 0; t < request->forgotten_topics_data.count; t++) {
+        const struct ot_fetch_request_forgotten_topic *topic = &request->forgotten_topics_data.items[t];
+        for (int32_t p = 0; p < topic->partitions.count; p++)
+            wire->forgotten[wire->fetch.forgotten_count++] = (struct broker_fetch_ask){ .topic_id = topic->topic_id, .topic = { .null = true }, .partition = topic->partitions.items[p] };
+    }
+    wire->fetch.forgotten = wire->forgotten;
+    wire->cluster->forgotten += count;
+    wire->cluster->sessions += request->session_epoch == 0;
+    wire->fetch.session_id = wire->cluster->forgetful && request->session_epoch > 0 ? request->session_id ^ 1 : request->session_id;
+    wire->fetch.session_epoch = request->session_epoch;
 }
 
 static inline void wire_send(void *arg, int32_t node_id, uint32_t stream, struct ot_link_call *call)
@@ -175,11 +197,15 @@ static inline void wire_send(void *arg, int32_t node_id, uint32_t stream, struct
     assert_int_equal(ot_fetch_request_decode(&request, header.version, &in, &wire->arena, &error), OT_OK);
     wire->fetch = (struct broker_fetch){ .call = { .home = to->f.home, .done = wire_fetched }, .api_version = header.version, .replica_id = request.replica_state.replica_id,
         .replica_epoch = request.replica_state.replica_epoch, .follower = true, .max_wait_ms = request.max_wait_ms, .min_bytes = request.min_bytes, .max_bytes = request.max_bytes,
-        .session_epoch = -1, .arena = &wire->rows };
+        .arena = &wire->rows };
+    char client_id[32];
+    (void)snprintf(client_id, sizeof client_id, "%.*s", (int)header.client_id.bytes, header.client_id.data);
+    wire->fetch.client.client_id = ot_str_of(client_id);
     wire_asks(wire, &request);
     ot_buf_unref(call->request);
     if (!to->up || c->cut[from->f.node_id][node_id]) {
         free(wire->asks);
+        free(wire->forgotten);
         wire_answer(wire, OT_ERR_CLOSED, NULL);
         return;
     }

@@ -529,10 +529,123 @@ static void a_failed_fetch_is_tried_again_after_a_pause_that_is_bounded(void **s
     assert_in_range(tries_within(c, 3, 20000) - one, 8, 12);
 }
 
+/* ---- sessions of fetches */
+
+static void what_is_as_it_was_is_not_named_and_stays_in_sync(void **state)
+{
+    struct cluster *c = *state;
+    started(c);
+    put_all(c, 1, 3);
+    cluster_pass(c, 1000);
+    const uint32_t named = c->named, fetches = c->fetches, sessions = c->sessions, alters = c->alters;
+    cluster_pass(c, 10000);                    /* replica.lag.time.max.ms is 2 s */
+    assert_true(c->fetches - fetches >= 20);
+    assert_int_equal(c->named, named);
+    assert_int_equal(c->sessions, sessions);
+    assert_int_equal(c->alters, alters);
+    assert_int_equal(c->row.isr, 7);
+    put_all(c, 1, 1);
+    assert_true(c->named > named && c->named - named <= 8);
+    assert_same_logs(c, 1, 2);
+    assert_same_logs(c, 1, 3);
+}
+
+static void a_session_that_the_leader_does_not_know_is_begun_anew_at_once(void **state)
+{
+    struct cluster *c = *state;
+    struct broker_replication_counts counts;
+    started(c);
+    put_all(c, 1, 1);
+    cluster_pass(c, 1000);
+    const uint32_t sessions = c->sessions;
+    c->forgetful = true;
+    put_all(c, 1, 3);
+    cluster_pass(c, 3000);
+    c->forgetful = false;
+    assert_true(c->sessions > sessions + 2);
+    assert_int_equal(c->row.isr, 7);
+    for (int id = 2; id <= NODES; id++) {
+        broker_replication_counts(c->nodes[id - 1].replication, &counts);
+        assert_int_equal(counts.failures, 0);
+        assert_same_logs(c, 1, id);
+    }
+}
+
+static void a_high_watermark_that_came_to_nothing_is_told_again(void **state)
+{
+    struct cluster *c = *state;
+    started(c);
+    put_all(c, 1, 1);
+    cluster_pass(c, 1000);
+    static struct produce_call call;
+    cluster_put(c, 1, &call, -1, -1, 0);
+    c->unheard = 6;                            /* both followers': the records, what it became then, and once more */
+    cluster_pass(c, 40);                       /* far less than a fetch may wait */
+    assert_true(call.done);
+    assert_int_equal(c->unheard, 0);
+    for (int id = 1; id <= NODES; id++) assert_int_equal(atomic_load(&cluster_part(c, id)->high_watermark), 2);
+}
+
+static void a_leader_without_room_for_sessions_is_told_everything(void **state)
+{
+    struct cluster *c = *state;
+    c->full = true;
+    started(c);
+    put_all(c, 1, 3);
+    cluster_pass(c, 1000);
+    const uint32_t named = c->named, fetches = c->fetches;
+    cluster_pass(c, 5000);
+    assert_int_equal(c->named - named, c->fetches - fetches);
+    assert_int_equal(c->row.isr, 7);
+    assert_same_logs(c, 1, 3);
+}
+
+static void a_partition_that_is_led_elsewhere_is_struck_out(void **state)
+{
+    struct cluster *c = *state;
+    started(c);
+    put_all(c, 1, 1);
+    cluster_pass(c, 1000);
+    cluster_lead(c, 2, 7);
+    cluster_pass(c, 2000);
+    assert_true(c->forgotten >= 1);            /* 3 asked 1; 2 became the leader itself */
+    assert_true(cluster_part(c, 1)->follower_nodes == 0);
+    const uint32_t fetches = c->fetches, named = c->named;
+    cluster_pass(c, 5000);
+    assert_true(c->fetches - fetches <= 2 * 11);       /* two followers, twice a second; nobody asks the old leader */
+    assert_int_equal(c->named, named);
+    put_all(c, 2, 2);
+    assert_int_equal(c->row.isr, 7);
+    assert_same_logs(c, 2, 1);
+    assert_same_logs(c, 2, 3);
+}
+
+static void a_new_epoch_of_the_broker_begins_a_session(void **state)
+{
+    struct cluster *c = *state;
+    started(c);
+    put_all(c, 1, 1);
+    cluster_pass(c, 1000);
+    const uint32_t sessions = c->sessions;
+    c->nodes[2].epoch += 10;                   /* registered anew, without a restart */
+    cluster_apply(c);
+    cluster_pass(c, 6000);
+    assert_true(c->sessions > sessions);
+    assert_int_equal(c->row.isr, 7);
+    put_all(c, 1, 1);
+    assert_same_logs(c, 1, 3);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
-    const struct CMUnitTest tests[] = { T(an_acks_all_answer_waits_for_every_member), T(high_watermarks_follow_without_new_records),
+    const struct CMUnitTest tests[] = { T(what_is_as_it_was_is_not_named_and_stays_in_sync),
+        T(a_session_that_the_leader_does_not_know_is_begun_anew_at_once),
+        T(a_high_watermark_that_came_to_nothing_is_told_again),
+        T(a_leader_without_room_for_sessions_is_told_everything),
+        T(a_partition_that_is_led_elsewhere_is_struck_out),
+        T(a_new_epoch_of_the_broker_begins_a_session),
+        T(an_acks_all_answer_waits_for_every_member), T(high_watermarks_follow_without_new_records),
         T(a_silent_follower_leaves_the_isr_and_comes_back), T(too_few_members_refuse_acks_all), T(a_proposal_waits_for_a_mute_coordinator), T(a_proposed_member_that_lost_its_disk_does_not_join),
         T(a_deposed_leader_is_cut_where_the_histories_part), T(producers_go_on_at_the_next_leader), T(a_follower_behind_the_log_start_begins_there),
         T(a_follower_begins_with_a_batch_that_the_log_start_is_within),
