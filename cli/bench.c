@@ -4,6 +4,7 @@
  *           stall is charged to all that had to wait for it
  * consume   records as they come out of fetches, decoded; latency is between two answers
  * latency   one record at a time into one partition, from before it is sent until a second connection has read it
+ * replicate one record at a time into one partition of several replicas, in turn with acks=1 and acks=all: what lies between the two is what the other replicas cost
  *
  * Payloads come from a generator with a seed, so that a run can be repeated. */
 #include "cli/bench.h"
@@ -47,6 +48,11 @@ const struct cli_flag cli_bench_latency_flags[] = {
     LOAD_FLAGS, SEND_FLAGS("100", "100"), {0},
 };
 
+const struct cli_flag cli_bench_replicate_flags[] = {
+    LOAD_FLAGS, {"record-bytes", 0, "BYTES", false, "size of a value (1000)"}, {"rate", 0, "N", false, "records a second (200)"},
+    {"partition", 'p', "N", false, "into this partition (0)"}, {"seed", 0, "N", false, "of the payload (1)"}, {0},
+};
+
 struct bench {
     const struct cli_args *args;
     const char *topic;
@@ -58,7 +64,7 @@ struct bench {
     uint8_t *payload;
     uint64_t dice;
     /* measured */
-    struct ot_hist hist;
+    struct ot_hist hist, leader;               /* leader: of replicate, what the leader alone acknowledged */
     uint64_t records, bytes;
     int64_t began_us, ended_us, told_us;
 };
@@ -123,45 +129,63 @@ static void put_command(struct bench *bench, FILE *to, const char *verb)
     if (bench->records_max != INT64_MAX) fprintf(to, " --records %" PRId64, bench->records_max);
     else fprintf(to, " --seconds %" PRId64, bench->seconds);
     if (strcmp(verb, "consume") == 0) return;
-    fprintf(to, " --record-bytes %" PRId64 " --acks %s --compression %s --seed %" PRId64, bench->record_bytes, acks_words[bench->acks], codecs[bench->codec], bench->seed);
+    fprintf(to, " --record-bytes %" PRId64 " --seed %" PRId64, bench->record_bytes, bench->seed);
+    if (strcmp(verb, "replicate") != 0) fprintf(to, " --acks %s --compression %s", acks_words[bench->acks], codecs[bench->codec]);
     if (bench->rate > 0) fprintf(to, " --rate %" PRId64, bench->rate);
     if (bench->partition >= 0) fprintf(to, " --partition %" PRId64, bench->partition);
     if (strcmp(verb, "produce") == 0) fprintf(to, " --batch-bytes %" PRId64, bench->batch_bytes);
 }
 
+static const struct { const char *name; double q; } points[] = {{"p50", 0.5}, {"p95", 0.95}, {"p99", 0.99}, {"p99.9", 0.999}};
+
+static void put_latency_json(const char *name, const struct ot_hist *hist)
+{
+    printf(",\"%s\":{", name);
+    for (size_t i = 0; i < OT_ARRAY_COUNT(points); i++) printf("\"%s\":%.3f,", points[i].name, (double)ot_hist_quantile_us(hist, points[i].q) / 1000);
+    printf("\"max\":%.3f,\"count\":%" PRIu64 "}", (double)atomic_load(&hist->max_us) / 1000, (uint64_t)atomic_load(&hist->count));
+}
+
+static void put_latency(const char *of_what, const struct ot_hist *hist)
+{
+    printf("latency of %s, ms:", of_what);
+    for (size_t i = 0; i < OT_ARRAY_COUNT(points); i++) printf("  %s %.2f", points[i].name, (double)ot_hist_quantile_us(hist, points[i].q) / 1000);
+    printf("  max %.2f  (%" PRIu64 " measured)\n", (double)atomic_load(&hist->max_us) / 1000, (uint64_t)atomic_load(&hist->count));
+}
+
 static void tell(struct bench *bench, const char *verb, const char *of_what)
 {
-    static const struct { const char *name; double q; } points[] = {{"p50", 0.5}, {"p95", 0.95}, {"p99", 0.99}, {"p99.9", 0.999}};
     const double seconds = (double)OT_MAX(bench->ended_us - bench->began_us, 1) / 1e6;
+    const bool replicates = strcmp(verb, "replicate") == 0;
     char all[24], rate[24];
     if (bench->terminal && !bench->quiet) fputs("\r\033[K", stderr);
     if (bench->json) {
         printf("{\"bench\":\"%s\",\"topic\":", verb);
         cli_json_print(stdout, bench->topic, strlen(bench->topic));
-        printf(",\"records\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"seconds\":%.3f,\"records_per_second\":%.1f,\"bytes_per_second\":%.0f,\"latency_of\":\"%s\",\"latency_ms\":{", bench->records,
+        printf(",\"records\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"seconds\":%.3f,\"records_per_second\":%.1f,\"bytes_per_second\":%.0f,\"latency_of\":\"%s\"", bench->records,
             bench->bytes, seconds, (double)bench->records / seconds, (double)bench->bytes / seconds, of_what);
-        for (size_t i = 0; i < OT_ARRAY_COUNT(points); i++) printf("\"%s\":%.3f,", points[i].name, (double)ot_hist_quantile_us(&bench->hist, points[i].q) / 1000);
-        printf("\"max\":%.3f,\"count\":%" PRIu64 "},\"command\":\"", (double)atomic_load(&bench->hist.max_us) / 1000, (uint64_t)atomic_load(&bench->hist.count));
+        put_latency_json("latency_ms", &bench->hist);
+        if (replicates) put_latency_json("leader_latency_ms", &bench->leader);
+        fputs(",\"command\":\"", stdout);
         put_command(bench, stdout, verb);
         puts("\"}");
         return;
     }
     printf("%" PRIu64 " records, %s in %.1f s: %.0f records/s, %s/s\n", bench->records, cli_human_bytes(bench->bytes, all), seconds, (double)bench->records / seconds,
         cli_human_bytes((uint64_t)((double)bench->bytes / seconds), rate));
-    printf("latency of %s, ms:", of_what);
-    for (size_t i = 0; i < OT_ARRAY_COUNT(points); i++) printf("  %s %.2f", points[i].name, (double)ot_hist_quantile_us(&bench->hist, points[i].q) / 1000);
-    printf("  max %.2f  (%" PRIu64 " measured)\nagain: ", (double)atomic_load(&bench->hist.max_us) / 1000, (uint64_t)atomic_load(&bench->hist.count));
+    put_latency(of_what, &bench->hist);
+    if (replicates) put_latency("a record, until its leader had it", &bench->leader);
+    fputs("again: ", stdout);
     put_command(bench, stdout, verb);
     putchar('\n');
 }
 
 /* ---- sending */
 
-static int open_producer(struct bench *bench, bool one_partition)
+static int open_producer(struct bench *bench, bool one_partition, struct cli_producer **out)
 {
     const struct cli_producer_config config = {.acks = bench->acks == 0 ? -1 : bench->acks == 1 ? 1 : 0, .codec = (enum eng_codec)bench->codec, .level = ENG_CODEC_LEVEL_DEFAULT,
         .batch_bytes = CLI_PRODUCER_BYTES / 2, .partition = one_partition && bench->partition < 0 ? 0 : (int32_t)bench->partition, .timeout_ms = 30000};
-    const enum ot_err err = cli_producer_open(bench->kafka, bench->topic, &config, &bench->producer);
+    const enum ot_err err = cli_producer_open(bench->kafka, bench->topic, &config, out);
     return err == OT_OK ? -1 : cli_topic_fail(err, bench->topic, bench->kafka);
 }
 
@@ -239,7 +263,7 @@ int cli_bench_produce_run(const struct cli_args *args)
     static struct bench bench;
     int code = read_flags(&bench, args, 1000, 0);
     if (code < 0) code = cli_open_kafka(args, &bench.kafka);
-    if (code < 0) code = open_producer(&bench, false);
+    if (code < 0) code = open_producer(&bench, false, &bench.producer);
     if (code < 0) {
         bench.began_us = bench.told_us = ot_clock_boot_us();
         const enum ot_err err = produce(&bench);
@@ -411,7 +435,7 @@ int cli_bench_latency_run(const struct cli_args *args)
     static struct listener listener;
     int code = read_flags(&bench, args, 100, 100);
     if (code < 0) code = cli_open_kafka(args, &bench.kafka);
-    if (code < 0) code = open_producer(&bench, true);
+    if (code < 0) code = open_producer(&bench, true, &bench.producer);
     listener = (struct listener){.bench = &bench, .run = (uint64_t)ot_clock_wall_ms() << 20 ^ (uint64_t)getpid()};
     if (code < 0) code = open_listener(&bench, &listener);
     if (code >= 0) {
@@ -434,6 +458,73 @@ int cli_bench_latency_run(const struct cli_args *args)
     cli_kafka_topic_free(&listener.topic);
     cli_kafka_close(listener.kafka);
     free(listener.parts);
+    bench_close(&bench);
+    return code;
+}
+
+/* ---- replicate */
+
+/* Code or -1. One replica has nobody to wait for. */
+static int check_replicated(struct bench *bench)
+{
+    struct cli_kafka_topic topic = {0};
+    if (bench->partition < 0) bench->partition = 0;
+    const enum ot_err err = cli_kafka_topic(bench->kafka, bench->topic, false, &topic);
+    int code = -1;
+    if (err != OT_OK) code = cli_topic_fail(err, bench->topic, bench->kafka);
+    else if (bench->partition >= (int64_t)topic.partition_count) code = cli_fail(CLI_NOT_FOUND, NULL, "%s has no partition %" PRId64, bench->topic, bench->partition);
+    else if (topic.partitions[bench->partition].replica_count < 2)
+        code = cli_fail(CLI_FAILED, "ottla topic create NAME --replication-factor 3", "partition %" PRId64 " of %s has one replica: nothing is replicated", bench->partition, bench->topic);
+    cli_kafka_topic_free(&topic);
+    return code;
+}
+
+/* One record with the acks of that producer. */
+static enum ot_err replicate_one(struct bench *bench, struct cli_producer *with, struct ot_hist *hist)
+{
+    const int64_t since_us = ot_clock_boot_us();
+    bench->producer = with;
+    enum ot_err err = add_one(bench, NULL, 0);
+    if (err == OT_OK) err = cli_producer_flush(with);
+    if (err == OT_OK) err = cli_producer_wait(with);
+    if (err != OT_OK) return err;
+    ot_hist_record(hist, ot_clock_boot_us() - since_us);
+    bench->records++;
+    return OT_OK;
+}
+
+static enum ot_err replicate(struct bench *bench, struct cli_producer *leader, struct cli_producer *all)
+{
+    const int64_t end_us = bench->began_us + bench->seconds * 1000000;
+    enum ot_err err = OT_OK;
+    while (err == OT_OK && (int64_t)bench->records < bench->records_max && ot_clock_boot_us() < end_us) {
+        const int64_t due_us = bench->began_us + (int64_t)((double)bench->records * 1e6 / (double)bench->rate);
+        const bool alone = bench->records % 2 == 0;
+        if (cli_wait(NULL, 0, due_us) == OT_ERR_CANCELLED) return OT_ERR_CANCELLED;
+        err = replicate_one(bench, alone ? leader : all, alone ? &bench->leader : &bench->hist);
+        progress(bench);
+    }
+    return err;
+}
+
+int cli_bench_replicate_run(const struct cli_args *args)
+{
+    static struct bench bench;
+    struct cli_producer *leader = NULL, *all = NULL;
+    int code = read_flags(&bench, args, 1000, 200);
+    if (code < 0) code = cli_open_kafka(args, &bench.kafka);
+    if (code < 0) code = check_replicated(&bench);
+    bench.acks = 1;
+    if (code < 0) code = open_producer(&bench, true, &leader);
+    bench.acks = 0;
+    if (code < 0) code = open_producer(&bench, true, &all);
+    if (code < 0) {
+        bench.began_us = bench.told_us = ot_clock_boot_us();
+        const enum ot_err err = replicate(&bench, leader, all);
+        code = ended(&bench, err, cli_producer_why(bench.producer), "replicate", "a record, until all in sync had it");
+    }
+    cli_producer_close(leader);
+    bench.producer = all;
     bench_close(&bench);
     return code;
 }

@@ -4,9 +4,10 @@
 
 #include "cli/command.h"
 
-extern const struct cli_flag cli_bench_produce_flags[], cli_bench_consume_flags[], cli_bench_latency_flags[];
+extern const struct cli_flag cli_bench_produce_flags[], cli_bench_consume_flags[], cli_bench_latency_flags[], cli_bench_replicate_flags[];
 int cli_bench_produce_run(const struct cli_args *args);
 int cli_bench_consume_run(const struct cli_args *args);
 int cli_bench_latency_run(const struct cli_args *args);
+int cli_bench_replicate_run(const struct cli_args *args);
 
 #endif

@@ -129,6 +129,8 @@ const struct cli_command cli_commands[] = {
         cli_kafka_flags },
     { "bench", "latency", "[topic]", "how long from the sender to the reader", "  ottla bench latency\n  ottla bench latency --rate 1000 --acks 1 --seconds 30", cli_bench_latency_flags,
         cli_bench_latency_run, cli_kafka_flags },
+    { "bench", "replicate", "[topic]", "how long the other replicas take", "  ottla bench replicate orders\n  ottla bench replicate orders --rate 1000 --record-bytes 16384", cli_bench_replicate_flags,
+        cli_bench_replicate_run, cli_kafka_flags },
     { "log", "dump", "<path>...", "what is in segment files, indexes, snapshots, checkpoints",
         "  ottla log dump ottla-data/orders-0/00000000000000000000.log --records --from-offset 42\n  ottla log dump ottla-data/orders-0 -o ndjson",
         cli_log_dump_flags, cli_log_dump_run, NULL },

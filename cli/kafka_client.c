@@ -163,7 +163,7 @@ static enum ot_err take_topic(struct cli_kafka *kafka, const struct ot_metadata_
     for (int32_t i = 0; i < count; i++) {
         const struct ot_metadata_response_metadata_response_partition *row = &topic->partitions.items[i];
         if (row->partition_index < 0 || row->partition_index >= count) continue; /* that one stays without a leader */
-        out->partitions[row->partition_index] = (struct cli_kafka_partition){row->leader_id, (enum ot_err)row->error_code};
+        out->partitions[row->partition_index] = (struct cli_kafka_partition){row->leader_id, (enum ot_err)row->error_code, row->replica_nodes.count};
     }
     return count > 0 ? OT_OK : OT_ERR_LEADER_NOT_AVAILABLE;
 }

@@ -11,6 +11,7 @@ struct cli_kafka;
 struct cli_kafka_partition {
     int32_t leader; /* -1: none now */
     enum ot_err err;
+    int32_t replica_count;
 };
 struct cli_kafka_topic {
     char *name;

@@ -205,7 +205,9 @@ def test_the_bench_keeps_to_a_rate(broker, name):
     assert text[1].startswith("latency of a record, until it was read, ms:  p50 ") and text[2].startswith("again: ottla bench latency ")
 
 
-def test_the_bench_says_what_is_wrong(broker):
+def test_the_bench_says_what_is_wrong(broker, name):
+    ottla(broker, "topic", "create", name)
+    assert "has one replica" in ottla(broker, "bench", "replicate", name, status=1).err
     assert "no topic" in ottla(broker, "bench", "consume", "nosuch", status=3).err
     ottla(broker, "bench", "produce", "--rate", "0", status=2)
     ottla(None, "bench", "produce", "-b", "127.0.0.1:1", status=6)

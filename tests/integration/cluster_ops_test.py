@@ -461,6 +461,19 @@ def test_a_broker_alone_has_nobody_to_hand_over_to(own_broker):
     assert rest(broker, "GET", "/v1/brokers/7/maintenance", expect=404)[1]["error"] == "BROKER_ID_NOT_REGISTERED"
 
 
+def test_the_bench_tells_what_the_other_replicas_cost(make, name):
+    cluster = started(make())
+    assert create(cluster.nodes[1], name, partitions=2, replication=3)["errorCode"] == 0
+    wait_isr(cluster, name, [1, 2, 3])
+    words = [str(harness.BINARY), "bench", "replicate", name, "--records", "40", "--record-bytes", "100", "--rate", "400", "-p", "1", "-b", cluster.nodes[2].bootstrap]
+    told = json.loads(subprocess.run([*words, "-o", "json"], capture_output=True, check=True, timeout=60).stdout)
+    assert told["records"] == 40 and told["bytes"] == 4000 and told["command"].startswith(f"ottla bench replicate {name} --records 40 --record-bytes 100")
+    assert told["latency_ms"]["count"] == told["leader_latency_ms"]["count"] == 20 and told["latency_ms"]["p50"] > 0
+    lines = subprocess.run(words, capture_output=True, check=True, timeout=60, text=True).stdout.splitlines()
+    assert lines[1].startswith("latency of a record, until all in sync had it, ms:") and lines[2].startswith("latency of a record, until its leader had it, ms:")
+    assert {p: len(rows) for p, rows in read_all(cluster.nodes[1].bootstrap, name, 2).items()} == {0: 0, 1: 80}
+
+
 def test_the_examples_that_need_several_brokers_work(make):
     """Of operations that the contract marks so, with the ids of this cluster."""
     from openapi_schema_validator import OAS30Validator
