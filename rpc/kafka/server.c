@@ -8,13 +8,15 @@
 
 #define HELLO_BYTES_MAX 4096u              /* who has not said hello gets no more of the memory that the brokers share */
 #define HELLO_US 5000000
+#define PEER_REQUEST_BYTES_MAX (256u << 20)    /* one publication of the coordinator may have 200 MiB */
 #define LISTENERS_MAX 1000u                /* since the start, however often they change */
 
 enum ot_request_fate rpc_dispatch(struct ot_conn *conn, struct ot_reply *reply);
 
-/* The limits of connections may change while we run. */
+/* The limits of connections may change while we run. They are those of clients: brokers that cannot reach each other any more would be no cluster. */
 static void limits_look(struct rpc_kafka_server *server)
 {
+    if (server->peer) return;
     const struct broker_config *config = broker_config(server->broker);
     const struct ot_net_limits now = { .connections_max = (uint32_t)config->max_connections, .connections_per_ip_max = (uint32_t)config->max_connections_per_ip,
         .connections_per_second = config->max_connection_creation_rate == INT32_MAX ? UINT32_MAX : (uint32_t)config->max_connection_creation_rate,
@@ -126,10 +128,10 @@ static struct ot_net_setup net_setup(const struct broker_config *config, const s
         .loop_count = setup->peer ? 2 : (uint32_t)config->ottla_network_threads,
         .request_pool = setup->request_pool, .response_pool = setup->response_pool,
         .io = setup->io, .io_exec = setup->io_exec,
-        .request_bytes_max = (uint32_t)config->socket_request_max_bytes,
+        .request_bytes_max = setup->peer ? OT_MAX((uint32_t)config->socket_request_max_bytes, PEER_REQUEST_BYTES_MAX) : (uint32_t)config->socket_request_max_bytes,
         /* followers read in megabytes: Kafka's 102400 is a wake-up for every hundred kilobytes */
         .send_buffer_bytes = setup->peer ? -1 : config->socket_send_buffer_bytes, .receive_buffer_bytes = setup->peer ? -1 : config->socket_receive_buffer_bytes,
-        .connections_max = (uint32_t)config->max_connections, .connections_per_ip_max = (uint32_t)config->max_connections_per_ip,
+        .connections_max = setup->peer ? INT32_MAX : (uint32_t)config->max_connections, .connections_per_ip_max = setup->peer ? INT32_MAX : (uint32_t)config->max_connections_per_ip,
         .idle_us = config->connections_max_idle_ms < 0 || config->connections_max_idle_ms > INT64_MAX / 1000 ? -1 : config->connections_max_idle_ms * 1000,
         .progress_us = OT_MIN(config->ottla_connection_progress_timeout_ms, INT64_MAX / 1000) * 1000,
         .requests_max = setup->peer ? OT_MAX((uint32_t)config->ottla_connection_requests_max, 256u) : (uint32_t)config->ottla_connection_requests_max,

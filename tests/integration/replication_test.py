@@ -3,9 +3,10 @@ import random
 import threading
 import time
 
+import batch
 import harness
 import pytest
-from admin import Admin
+from admin import Admin, error
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from java import TOOLS, java, need_java
 
@@ -110,6 +111,21 @@ def check_nothing_lost(load, rows, once=False):
             assert len(values) == len(set(values)), "written twice"
             numbers = [int(value) for value in values]
             assert numbers == sorted(numbers), "out of order"
+
+
+def test_limits_of_clients_do_not_keep_brokers_apart(make):
+    """Each broker has more connections from the others than a client may have here, and says more at a time."""
+    cluster = started(make(max_connections=5, max_connections_per_ip=2, socket_request_max_bytes=4000))
+    assert create(cluster.nodes[1], "t", partitions=300, replication=3, min_insync_replicas=3)["errorCode"] == 0
+    for node in cluster.nodes.values():
+        with node.connect() as c:
+            for p, row in parts_of(node, "t").items():
+                if row["leaderId"] == node.id:
+                    assert error(Admin(c).produce_raw("t", batch.build([b"x"]), partition=p)) == "NONE"
+    wait_isr(cluster, "t", [1, 2, 3])
+    with cluster.nodes[1].connect(), cluster.nodes[1].connect():
+        assert cluster.nodes[1].connect().closed_by_peer()
+    cluster.stop()
 
 
 @pytest.mark.smoke
