@@ -78,8 +78,8 @@ class Cluster:
             if node.process is None:
                 node.start(wait=False)
         if wait:
-            for node in self.nodes.values():
-                node.wait_ready()
+            harness.until(lambda: all([node.ready() for node in self.nodes.values()]), harness.READY_S,          # one that has ended says why, whoever waits for it
+                          lambda: "ready:\n" + "\n".join(f"node {node.id}\n{node.log_tail(20)}" for node in self.nodes.values()))
         return self
 
     def start_one(self, i, wait=True):

@@ -89,7 +89,7 @@ def test_strangers_on_the_peer_listener_change_nothing(make):
         beat = {"brokerId": leader, "brokerEpoch": 1, "appliedVersion": 1, "wantFence": True, "wantShutdown": True}
         assert c.ask("PeerAsk", 0, {**empty, "ask": 1, "heartbeat": beat})["error"] == "INVALID_REQUEST"      # not in another's name
         assert c.ask("PeerAsk", 0, {**empty, "ask": 1, "heartbeat": {**beat, "brokerId": 9}})["error"] == "BROKER_ID_NOT_REGISTERED"
-        elect = {"topicId": bytes(16), "partition": 0, "unclean": True, "candidate": 9, "partitionEpoch": 0, "loss": 1, "lossFrom": 0, "answers": [{"brokerId": 9, "brokerEpoch": 1}] * 65}
+        elect = {"topicId": bytes(16), "partition": 0, "candidate": 9, "partitionEpoch": 0, "loss": 1, "lossFrom": 0, "answers": [{"brokerId": 9, "brokerEpoch": 1}] * 65}
         assert c.ask("PeerAsk", 0, {**empty, "ask": 11, "elect": elect})["error"] == "INVALID_REQUEST"
         assert c.ask("PeerAsk", 0, {**empty, "ask": 11, "elect": {**elect, "answers": []}})["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
         many = [{"topicId": bytes(16), "partition": p, "partitionEpoch": 0} for p in range(-1, 2000)]
