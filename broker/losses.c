@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define BROKER_LOST_FOLDER "__ottla_lost"
-enum { FILE_BYTES_MAX = 64 << 10, PATH_BYTES = BROKER_LOSS_PATH_BYTES };
+enum { FILE_BYTES_MAX = 64 << 10, PATH_BYTES = BROKER_LOSS_PATH_BYTES, KEEPERS_MAX = BROKER_LOSSES_MAX / 2 };
 
 struct soon;
 struct broker_losses {
@@ -24,6 +24,7 @@ struct broker_losses {
     struct broker_loss **all; uint32_t count, cap;     /* ascending numbers */
     uint64_t last;
     uint64_t kept_bytes, promised_bytes;       /* promised: being copied now */
+    uint32_t keepers;                          /* entries with something kept */
     uint64_t noted[3];
     struct soon *first, **last_link;           /* elections to be noted, one after the other */
     bool noting;
@@ -142,15 +143,19 @@ static bool list_add(struct broker_losses *losses, struct broker_loss *loss)
     losses->all[at] = loss;
     losses->last = OT_MAX(losses->last, loss->number);
     losses->kept_bytes += loss->kept_bytes;
+    losses->keepers += loss->kept_bytes > 0;
     return true;
 }
 
-/* The oldest goes: it was told long ago, or nobody listens. What it kept stays. Mutex held. */
+/* The oldest of which nothing is kept goes: it was told long ago, or nobody listens. One that keeps something stays as long as that, for nobody else says what it is, and its bytes count
+ * against the bound; that there are always others, KEEPERS_MAX sees to. Mutex held. NULL: all keep something (found at starts, which ask nobody). */
 static struct broker_loss *take_oldest(struct broker_losses *losses)
 {
-    struct broker_loss *oldest = losses->all[0];
-    losses->kept_bytes -= oldest->kept_bytes;
-    memmove(losses->all, losses->all + 1, (--losses->count) * sizeof *losses->all);
+    uint32_t at = 0;
+    while (at < losses->count && losses->all[at]->kept_bytes > 0) at++;
+    if (at == losses->count) return NULL;
+    struct broker_loss *oldest = losses->all[at];
+    memmove(losses->all + at, losses->all + at + 1, (--losses->count - at) * sizeof *losses->all);
     return oldest;
 }
 
@@ -475,7 +480,7 @@ static uint64_t take_room(struct broker_core *core, uint64_t *number_out)
     const struct broker_config *config = broker_config_current(core->config);
     pthread_mutex_lock(&losses->mutex);
     const uint64_t total = (uint64_t)config->ottla_loss_keep_bytes, used = losses->kept_bytes + losses->promised_bytes;
-    const uint64_t room = OT_MIN(total > used ? total - used : 0, (uint64_t)config->ottla_loss_keep_partition_bytes);
+    const uint64_t room = losses->keepers >= KEEPERS_MAX ? 0 : OT_MIN(total > used ? total - used : 0, (uint64_t)config->ottla_loss_keep_partition_bytes);
     losses->promised_bytes += room;
     *number_out = ++losses->last;              /* of the folder alone: the entry's is its own */
     pthread_mutex_unlock(&losses->mutex);

@@ -7,8 +7,8 @@
  *   <metadata folder>/losses/<number>.loss      u32 CRC32C of what follows | LossRecord with its version in front. Made under another name, synced, renamed, the folder synced
  *   <log dir>/__ottla_lost/<number>-<topic>-<partition>/<first offset>.log       what was kept: a plain segment, which `ottla log dump` and Kafka's dump tool read
  *
- * What is kept is bounded for each of them (ottla.loss.keep.partition.bytes) and in all (ottla.loss.keep.bytes); an entry says what had no room. The newest
- * BROKER_LOSSES_MAX entries stay. Nothing removes what was kept but people.
+ * What is kept is bounded for each of them (ottla.loss.keep.partition.bytes) and in all (ottla.loss.keep.bytes); an entry says what had no room. Of more than
+ * BROKER_LOSSES_MAX entries the oldest that keep nothing go. Nothing removes what was kept but people.
  *
  * Every cut is told besides, with what it took and in which epochs: a line of the log before, and an event (RECORDS_CUT) after it, which may be lost with its broker or for want of room.
  * What was above the high watermark then, acknowledged by acks=1 at most, is told by these alone.

@@ -225,6 +225,24 @@ static void what_somebody_removed_takes_no_room(void **state)
     assert_true(seen.count == 1 && seen.all[0].kept == BROKER_LOSS_KEPT_GONE && seen.all[0].kept_bytes == 0);
 }
 
+static void old_entries_go_but_not_those_that_keep_something(void **state)
+{
+    struct cluster *c = *state;
+    struct broker_losses *losses = core_of(c, 3)->losses;
+    struct broker_loss_counts counts;
+    for (int64_t from = 0; from < BROKER_LOSSES_MAX + 3; from++) {
+        struct broker_loss loss = one(from);
+        if (from >= 2) loss.kept_bytes = 0;
+        assert_int_equal(broker_loss_note(losses, &loss), OT_OK);
+    }
+    broker_losses_counts(losses, &counts);
+    assert_int_equal(counts.entries, BROKER_LOSSES_MAX);
+    assert_int_equal(counts.kept_bytes, 100);  /* what lies there counts against the bound */
+    struct seen seen = { .count = 0 };
+    broker_losses_each(of(c, 3)->broker, 0, 3, see, &seen);
+    assert_true(seen.all[0].from == 0 && seen.all[1].from == 1 && seen.all[2].from == 5);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -232,6 +250,7 @@ int main(void)
         TEST(what_an_election_gives_up_is_noted_by_who_leads_and_by_who_is_cut), TEST(below_its_high_watermark_a_cut_is_noted_whoever_made_it), TEST(what_was_never_committed_is_no_entry),
         TEST(nothing_is_cut_before_it_is_noted), TEST(what_is_kept_has_a_bound), TEST(nothing_is_kept_where_nothing_may_be),
         TEST(entries_outlive_a_power_cut_and_a_damaged_one_costs_itself_alone), TEST(what_somebody_removed_takes_no_room),
+        TEST(old_entries_go_but_not_those_that_keep_something),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
