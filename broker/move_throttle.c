@@ -9,12 +9,13 @@
 #include <string.h>
 
 #define MARK "ottla.reassignment.throttle"
+#define LISTED "ottla.reassignment.throttled"
 #define LOOK_US 1000000
 #define IDLE_US 5000000                        /* nothing moves for so long: it was for nothing, or it is over */
 enum { ARENA_BYTES = 16 << 20, ITEMS_MAX = 4096, LIST_BYTES_MAX = 1400 /* of a config value */ };
 
 static const char *const rates[] = { "leader.replication.throttled.rate", "follower.replication.throttled.rate" };
-static const char *const lists[] = { "leader.replication.throttled.replicas", "follower.replication.throttled.replicas" };
+static const char *const lists[] = { "leader.replication.throttled.replicas", "follower.replication.throttled.replicas", LISTED };   /* of a topic: the last says that they are ours */
 
 struct broker_move_throttle_work {
     struct broker_admin admin;
@@ -120,7 +121,20 @@ static void list_move(const struct broker_view *view, const struct broker_view_t
     ot_arena_free(&arena);
 }
 
-/* The topic of move `first`, for all of its moves; they need not stand together. */
+/* What the topic says about throttles: lists that an operator set by other means have no mark. */
+struct lists_of { bool any, ours; };
+static struct lists_of lists_of(const struct broker_view *view, const struct ot_uuid *topic_id)
+{
+    struct lists_of out = { 0 };
+    struct broker_view_config row;
+    for (struct ot_str at = { .null = true }; broker_view_next_topic_config(view, topic_id, at, &row); at = row.name) {
+        out.any |= ot_str_equal(row.name, ot_str_of(lists[0])) || ot_str_equal(row.name, ot_str_of(lists[1]));
+        out.ours |= ot_str_equal(row.name, ot_str_of(LISTED)) && ot_str_equal(row.value, ot_str_of("true"));
+    }
+    return out;
+}
+
+/* The topic of move `first`, for all of its moves; they need not stand together. One that an operator throttles is left as it is. */
 static bool add_topic(struct broker_move_throttle_work *work, const struct broker_view *view, const struct broker_move_throttle *throttle, uint32_t first)
 {
     const struct ot_str name = throttle->moves[first].topic;
@@ -128,11 +142,13 @@ static bool add_topic(struct broker_move_throttle_work *work, const struct broke
     struct broker_view_topic topic;
     if (texts[0].data == NULL || texts[1].data == NULL) return false;
     if (!broker_view_topic(view, name, &topic)) return true;
+    const struct lists_of now = lists_of(view, &topic.id);
+    if (now.any && !now.ours) return true;
     for (uint32_t i = first; i < throttle->move_count; i++)
         if (throttle->moves[i].error == OT_OK && ot_str_equal(throttle->moves[i].topic, name)) list_move(view, &topic, &throttle->moves[i], &texts[0], &texts[1]);
-    struct broker_config_entry *entries = ot_arena_array(&work->arena, 2, sizeof *entries);
-    for (uint32_t i = 0; entries != NULL && i < 2; i++) entries[i] = (struct broker_config_entry){ ot_str_of(lists[i]), text_end(&texts[i]) };
-    struct broker_admin_item *item = item_add(work, BROKER_ALTER_TOPIC_CONFIG, entries, 2);
+    struct broker_config_entry *entries = entries_new(work, lists, OT_ARRAY_COUNT(lists), ot_str_of("true"));
+    for (uint32_t i = 0; entries != NULL && i < OT_ARRAY_COUNT(texts); i++) entries[i].value = text_end(&texts[i]);
+    struct broker_admin_item *item = item_add(work, BROKER_ALTER_TOPIC_CONFIG, entries, OT_ARRAY_COUNT(lists));
     if (item == NULL) return false;
     item->topic = name;
     return true;
@@ -219,14 +235,6 @@ static bool anything_moves(const struct broker_view *view)
     return moves;
 }
 
-static bool has_list(const struct broker_view *view, const struct ot_uuid *topic_id)
-{
-    struct broker_view_config row;
-    for (struct ot_str at = { .null = true }; broker_view_next_topic_config(view, topic_id, at, &row); at = row.name)
-        if (ot_str_equal(row.name, ot_str_of(lists[0])) || ot_str_equal(row.name, ot_str_of(lists[1]))) return true;
-    return false;
-}
-
 static void taken_back(struct broker_call *call)
 {
     struct broker_move_throttle_work *work = OT_CONTAINER(call, struct broker_move_throttle_work, admin.call);
@@ -250,9 +258,9 @@ static struct broker_move_throttle_work *removal(struct broker_replication *all,
     work->all = all;
     bool fits = add_rates(work, view, none);
     for (struct ot_str after = { .null = true }; fits && broker_view_next_topic(view, after, &topic); after = topic.name) {
-        if (!has_list(view, &topic.id)) continue;
+        if (!lists_of(view, &topic.id).ours) continue;
         const char *name = ot_arena_str(&work->arena, topic.name);
-        struct broker_admin_item *item = name == NULL ? NULL : item_add(work, BROKER_ALTER_TOPIC_CONFIG, entries_new(work, lists, 2, none), 2);
+        struct broker_admin_item *item = name == NULL ? NULL : item_add(work, BROKER_ALTER_TOPIC_CONFIG, entries_new(work, lists, OT_ARRAY_COUNT(lists), none), OT_ARRAY_COUNT(lists));
         fits = item != NULL;
         if (fits) item->topic = ot_str_of(name);
     }

@@ -33,6 +33,7 @@
     X(segment_jitter_ms, "segment.jitter.ms", LONG, "0", 0, INT64_MAX, NULL, "log.roll.jitter.ms", "spread of roll times") \
     X(segment_ms, "segment.ms", LONG, "604800000", 1, INT64_MAX, NULL, "log.roll.ms", "oldest active segment") \
     X(unclean_leader_election_enable, "unclean.leader.election.enable", BOOL, "false", 0, 0, NULL, "unclean.leader.election.enable", "when nobody who has everything lives, the replica with the longest log leads, and what it lacks is lost") \
-    X(durability, "ottla.durability", CHOICE, "auto", 0, 0, "auto|replicated|fsync|replicated+fsync", "ottla.durability", "what an acks=all answer means")
+    X(durability, "ottla.durability", CHOICE, "auto", 0, 0, "auto|replicated|fsync|replicated+fsync", "ottla.durability", "what an acks=all answer means") \
+    X(reassignment_throttled, "ottla.reassignment.throttled", BOOL, "false", 0, 0, NULL, NULL, "its throttled replicas were listed with a reassignment, and are taken back with the throttle; not those that an operator lists")
 
 #endif

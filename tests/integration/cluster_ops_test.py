@@ -342,12 +342,13 @@ def configs_of(node, path, *names):
 def test_a_throttle_is_set_with_the_moves_and_taken_back_after_them(make):
     cluster = started(make(**QUIET))
     assert create(cluster.nodes[1], "t", partitions=2, replication=1)["errorCode"] == 0
+    create_at(cluster.nodes[1], "own", 1, replication=1, follower_replication_throttled_replicas="0:9")
     fill(cluster, "t", 4, 2)
     rates, lists = ("leader.replication.throttled.rate", "follower.replication.throttled.rate"), ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
-    plan = rest(cluster.nodes[2], "POST", "/v1/reassignments/plan", {"goal": "replication_factor", "replication_factor": 3, "topics": ["t"]}, expect=200)[1]
+    plan = rest(cluster.nodes[2], "POST", "/v1/reassignments/plan", {"goal": "replication_factor", "replication_factor": 3, "topics": ["t", "own"]}, expect=200)[1]
     begun = rest(cluster.nodes[2], "POST", "/v1/reassignments", {"moves": plan["moves"], "throttle_bytes_per_second": 1 << 30, "dry_run": False}, expect=202)[1]
     assert begun["throttle_bytes_per_second"] == 1 << 30
-    held = {m["partition"]: m["from"][0] for m in plan["moves"]}
+    held = {m["partition"]: m["from"][0] for m in plan["moves"] if m["topic"] == "t"}
     topic = configs_of(cluster.nodes[1], "/v1/topics/t/config", *lists)
     assert topic["leader.replication.throttled.replicas"] == ",".join(f"{p}:{held[p]}" for p in (0, 1))
     assert set(topic["follower.replication.throttled.replicas"].split(",")) == {f"{p}:{i}" for p in (0, 1) for i in (1, 2, 3) if i != held[p]}
@@ -358,6 +359,8 @@ def test_a_throttle_is_set_with_the_moves_and_taken_back_after_them(make):
         return configs_of(cluster.nodes[1], "/v1/topics/t/config", *lists) == {} and all(configs_of(node, f"/v1/brokers/{i}/config", *rates) == {} for i, node in cluster.nodes.items()) \
             and configs_of(cluster.nodes[1], "/v1/cluster/config", "ottla.reassignment.throttle") == {}
     harness.until(gone, 30, lambda: configs_of(cluster.nodes[1], "/v1/topics/t/config", *lists))
+    assert configs_of(cluster.nodes[1], "/v1/topics/t/config", "ottla.reassignment.throttled") == {}
+    assert configs_of(cluster.nodes[1], "/v1/topics/own/config", *lists) == {"follower.replication.throttled.replicas": "0:9"}     # an operator's own stay
 
 
 def test_one_partition_is_moved_and_its_history_told_by_the_tool(make):
