@@ -20,7 +20,6 @@ uint32_t broker_log_dirs(struct broker *broker, struct broker_log_dir *out, uint
 {
     struct broker_core *core = broker_core_of(broker);
     const uint32_t there = eng_store_dir_count(core->store), count = OT_MIN(there, max);
-    const struct broker_config *config = broker_config_current(core->config);
     for (uint32_t i = 0; i < count; i++) {
         struct ot_io_space space;
         out[i] = (struct broker_log_dir){ .path = eng_store_dir_path(core->store, i), .offline = eng_store_dir_offline(core->store, i) };
@@ -28,8 +27,9 @@ uint32_t broker_log_dirs(struct broker *broker, struct broker_log_dir *out, uint
         out[i].has_space = true;
         out[i].total_bytes = space.total_bytes;
         out[i].free_bytes = space.free_bytes;
-        out[i].space = out[i].free_bytes < (uint64_t)config->ottla_disk_free_refuse_bytes ? BROKER_LOG_DIR_REFUSES
-            : out[i].free_bytes < (uint64_t)config->ottla_disk_free_warn_bytes ? BROKER_LOG_DIR_LOW : BROKER_LOG_DIR_OK;
+        /* as produce is judged: the reserve, what a full disk said, and how it was before count too */
+        const int judged = i < BROKER_DIRS_MAX ? atomic_load(&core->dir_space[i]) : BROKER_SPACE_OK;
+        out[i].space = i < BROKER_DIRS_MAX && broker_space_refuses(core, i) ? BROKER_LOG_DIR_REFUSES : judged == BROKER_SPACE_WARN ? BROKER_LOG_DIR_LOW : BROKER_LOG_DIR_OK;
     }
     struct gathering gathering = { out, count };
     broker_partitions_each(broker, add_partition, &gathering);

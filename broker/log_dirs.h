@@ -8,7 +8,7 @@ struct broker;
 struct broker_log_dir {
     const char *path;                          /* as configured; lives as long as the broker */
     bool offline, has_space;
-    enum { BROKER_LOG_DIR_OK, BROKER_LOG_DIR_LOW, BROKER_LOG_DIR_REFUSES } space;      /* against ottla.disk.free.{warn,refuse}.bytes */
+    enum { BROKER_LOG_DIR_OK, BROKER_LOG_DIR_LOW, BROKER_LOG_DIR_REFUSES } space;      /* against ottla.disk.free.{warn,refuse}.bytes, as produce is refused */
     uint64_t total_bytes, free_bytes;          /* of its file system; valid with has_space */
     uint64_t log_bytes;                        /* of the replicas there */
     uint32_t replicas;

@@ -1,5 +1,6 @@
 /* The append lane: order, duplicates, failures in the middle, and what each kind of acknowledgement waits for. */
 #include "base/util.h"
+#include "broker/log_dirs.h"
 #include "core_fixture.h"
 
 static void batches_lie_in_the_order_in_which_they_came(void **state)
@@ -308,6 +309,30 @@ static void a_full_disk_refuses_produce_and_lets_delete_records_go_on(void **sta
     assert_int_equal(ask.part.offset, 1);
 }
 
+static void who_shows_disks_is_told_what_producers_are(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call call;
+    struct sim_faults full = { 0 };
+    struct broker_log_dir dir;
+    const uint64_t refuse = (uint64_t)broker_config_current(f->config)->ottla_disk_free_refuse_bytes, warn = (uint64_t)broker_config_current(f->config)->ottla_disk_free_warn_bytes;
+    const struct { uint64_t free_bytes; enum ot_err err; int space; } steps[] = { { 2 * warn, OT_OK, BROKER_LOG_DIR_OK }, { warn / 2, OT_OK, BROKER_LOG_DIR_LOW },
+        { refuse / 2, OT_ERR_NO_SPACE, BROKER_LOG_DIR_REFUSES }, { refuse + refuse / 32, OT_ERR_NO_SPACE, BROKER_LOG_DIR_REFUSES } /* it does not flap */,
+        { warn / 2, OT_OK, BROKER_LOG_DIR_LOW } };
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    run(f);
+    for (size_t i = 0; i < OT_ARRAY_COUNT(steps); i++) {
+        full.capacity_bytes = sim_disk_used_bytes(f->disk) + steps[i].free_bytes;
+        sim_disk_faults(f->disk, &full);
+        broker_space_check(&f->broker->core);
+        produce(f, &call, 0, 1, -1, 0, 10);
+        run(f);
+        assert_int_equal(call.part.error, steps[i].err);
+        assert_int_equal(broker_log_dirs(f->broker, &dir, 1), 1);
+        assert_int_equal(dir.space, steps[i].space);
+    }
+}
+
 static void a_flush_without_room_is_tried_again_and_takes_nothing_out_of_service(void **state)
 {
     struct core_fixture *f = *state;
@@ -569,6 +594,7 @@ int main(void)
         TEST(a_flush_that_fails_takes_the_directory_out_of_service_once),
         TEST(a_flush_without_room_is_tried_again_and_takes_nothing_out_of_service),
         TEST(a_full_disk_refuses_produce_and_lets_delete_records_go_on),
+        TEST(who_shows_disks_is_told_what_producers_are),
         TEST(a_flush_that_nobody_waits_for_may_take_its_time),
         TEST(a_reader_an_offset_question_and_acks_all_hurry_a_flush),
         TEST(a_reader_that_is_there_is_shown_each_append),
