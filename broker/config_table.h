@@ -125,8 +125,8 @@
     X(queued_max_request_bytes, "queued.max.request.bytes", LONG, "-1", -1, INT64_MAX, NULL, RESTART, NULL, "request bytes in flight; -1 = from the budget") \
     X(max_decompressed_message_bytes, "max.decompressed.message.bytes", INT, "2147483639", 1, 2147483639, NULL, CLUSTER_WIDE, NULL, "largest record after decompression") \
     X(socket_request_max_bytes, "socket.request.max.bytes", INT, "104857600", 1, INT32_MAX, NULL, RESTART, NULL, "largest request") \
-    X(socket_send_buffer_bytes, "socket.send.buffer.bytes", INT, "102400", -1, INT32_MAX, NULL, RESTART, NULL, "SO_SNDBUF; -1 = the system's") \
-    X(socket_receive_buffer_bytes, "socket.receive.buffer.bytes", INT, "-1", -1, INT32_MAX, NULL, RESTART, NULL, "SO_RCVBUF; -1 = the system's, which grows with the need: Kafka's default of 102400 doubles the CPU that large batches cost") \
+    X(socket_send_buffer_bytes, "socket.send.buffer.bytes", INT, "102400", -1, INT32_MAX, NULL, RESTART, NULL, "SO_SNDBUF of connections of clients; -1 = the system's, as among brokers") \
+    X(socket_receive_buffer_bytes, "socket.receive.buffer.bytes", INT, "-1", -1, INT32_MAX, NULL, RESTART, NULL, "SO_RCVBUF of connections of clients; -1 = the system's (as among brokers), which grows with the need: Kafka's default of 102400 doubles the CPU that large batches cost") \
     X(socket_listen_backlog_size, "socket.listen.backlog.size", INT, "50", 1, INT32_MAX, NULL, RESTART, NULL, "connections waiting to be accepted") \
     X(max_connections_per_ip_overrides, "max.connections.per.ip.overrides", TEXT, "", 0, 0, NULL, CLUSTER_WIDE, NULL, "connections from these addresses: ADDRESS:COUNT, comma separated") \
     X(max_connection_creation_rate, "max.connection.creation.rate", INT, "2147483647", 0, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "new connections a second; who comes faster waits") \
