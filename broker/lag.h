@@ -22,7 +22,7 @@ struct broker_lag_part {
     enum ot_err error;
     int64_t log_start_offset, high_watermark, last_stable_offset;      /* -1 unknown */
     struct broker_lag_count all, committed;
-    int32_t away;                              /* own: the broker that is asked for it; -1: this one */
+    int32_t away; bool asked;                  /* own: the broker that is asked for it, -1: this one; it was */
 };
 struct broker_lag {
     struct broker_call call;

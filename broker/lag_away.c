@@ -10,7 +10,6 @@
 #define ARENA_BYTES (16u << 20)
 #define DEADLINE_US 2000000
 #define PARTS_MAX 20000u                       /* of one ask */
-#define LEADERS_MAX 256u
 
 struct asking {
     struct broker_peer_call call;
@@ -76,7 +75,7 @@ static void ask(struct broker *broker, struct broker_lag *lag, int32_t leader, u
     ot_arena_init(&asking->arena, ARENA_BYTES);
     asking->parts = ot_arena_array(&asking->arena, OT_MIN(lag->part_count - first, PARTS_MAX), sizeof *asking->parts);
     for (uint32_t i = first; asking->parts != NULL && i < lag->part_count && asking->part_count < PARTS_MAX; i++)
-        if (lag->parts[i].away == leader) asking->parts[asking->part_count++] = i;
+        if (lag->parts[i].away == leader && !lag->parts[i].asked) asking->parts[asking->part_count++] = i;
     if (asking->parts == NULL || !fill(asking, &request)) {
         ot_arena_free(&asking->arena);
         free(asking);
@@ -84,44 +83,26 @@ static void ask(struct broker *broker, struct broker_lag *lag, int32_t leader, u
     }
     asking->call = (struct broker_peer_call){ .node_id = leader, .api = OT_API_PEER_LAG, .version = 0, .request = &request, .response = &asking->response, .arena = &asking->arena,
         .deadline_us = ot_exec_now_us(lag->call.home) + DEADLINE_US, .home = lag->call.home, .done = answered };
+    for (uint32_t i = 0; i < asking->part_count; i++) lag->parts[asking->parts[i]].asked = true;
     lag->open++;
     broker_peer_call(broker, &asking->call);
 }
 
-static int32_t leader_of(const struct broker_view *view, const struct broker_lag_part *part, struct ot_arena *arena)
-{
-    struct broker_view_topic topic;
-    struct broker_view_partition row;
-    ot_arena_reset(arena);
-    if (!broker_view_topic(view, part->topic, &topic) || part->partition < 0 || part->partition >= topic.partition_count) return -1;
-    return broker_view_partition(view, &topic.id, part->partition, arena, &row) ? row.leader : -1;
-}
-
 void broker_lag_away(struct broker *broker, struct broker_lag *lag)
 {
-    uint8_t room[8192];
-    struct ot_arena arena;
-    int32_t asked[LEADERS_MAX];
-    uint32_t asked_count = 0;
     if (broker->peers == NULL) return;
-    ot_arena_init_with(&arena, room, sizeof room, 256 << 10);
     const struct broker_view *view = broker_view_take(broker);
     for (uint32_t i = 0; i < lag->part_count; i++) {
         struct broker_lag_part *part = &lag->parts[i];
-        const int32_t leader = leader_of(view, part, &arena);
-        if (leader < 0 || leader == broker->node_id) continue;
+        int32_t leader;
+        part->asked = false;
+        if (!broker_view_leader(view, part->topic, part->partition, &leader) || leader < 0 || leader == broker->node_id) continue;
         part->away = leader;
         part->error = OT_ERR_NOT_LEADER_OR_FOLLOWER;           /* until it answered */
         part->log_start_offset = part->high_watermark = part->last_stable_offset = -1;
         part->all = part->committed = (struct broker_lag_count){ -1, -1, false };
     }
     broker_view_give(view);
-    ot_arena_free(&arena);
-    for (uint32_t i = 0; i < lag->part_count && asked_count < LEADERS_MAX; i++) {
-        uint32_t k = 0;
-        while (k < asked_count && asked[k] != lag->parts[i].away) k++;
-        if (lag->parts[i].away < 0 || k < asked_count) continue;
-        asked[asked_count++] = lag->parts[i].away;
-        ask(broker, lag, lag->parts[i].away, i);
-    }
+    for (uint32_t i = 0; i < lag->part_count; i++)
+        if (lag->parts[i].away >= 0 && !lag->parts[i].asked) ask(broker, lag, lag->parts[i].away, i);
 }

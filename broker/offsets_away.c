@@ -6,13 +6,13 @@
 #include "broker/room.h"
 #include <stdlib.h>
 
-enum { VERSION = 7, LEADERS_MAX = 256 };
+enum { VERSION = 7, ASKED = -1 };
 #define ARENA_BYTES (16u << 20)
 #define DEADLINE_US 10000000
 
 struct everywhere {
     struct broker_offsets *of, own;            /* own: parts that this broker answers, copied */
-    int32_t *leaders;                          /* of each part; this broker's id for those that it answers */
+    int32_t *leaders;                          /* of each part; this broker's id for those that it answers; ASKED: its leader was asked for it */
     uint32_t open;
     struct ot_arena arena;
 };
@@ -97,6 +97,7 @@ static void ask(struct everywhere *all, int32_t leader, uint32_t first)
     asking->parts = ot_arena_array(&asking->arena, all->of->part_count - first, sizeof *asking->parts);
     for (uint32_t i = first; asking->parts != NULL && i < all->of->part_count; i++)
         if (all->leaders[i] == leader) asking->parts[asking->part_count++] = i;
+    for (uint32_t i = 0; i < asking->part_count; i++) all->leaders[asking->parts[i]] = ASKED;
     if (asking->parts == NULL || !fill(asking, &asking->arena, &request)) {
         ot_arena_free(&asking->arena);
         free(asking);
@@ -108,30 +109,19 @@ static void ask(struct everywhere *all, int32_t leader, uint32_t first)
     broker_peer_call(broker, &asking->call);
 }
 
-static int32_t leader_of(const struct broker_view *view, const struct broker_offsets_part *part, int32_t otherwise, struct ot_arena *arena)
-{
-    struct broker_view_topic topic;
-    struct broker_view_partition row;
-    ot_arena_reset(arena);
-    if (!broker_view_topic(view, part->topic, &topic) || part->partition < 0 || part->partition >= topic.partition_count
-        || !broker_view_partition(view, &topic.id, part->partition, arena, &row) || row.leader < 0) return otherwise;
-    return row.leader;
-}
-
 /* False: no memory. */
 static bool divide(struct everywhere *all)
 {
     struct broker_offsets *of = all->of;
-    uint8_t room[8192];
-    struct ot_arena arena;
     all->leaders = ot_arena_array(&all->arena, OT_MAX(of->part_count, 1u), sizeof *all->leaders);
     all->own.parts = ot_arena_array(&all->arena, OT_MAX(of->part_count, 1u), sizeof *all->own.parts);
     if (all->leaders == NULL || all->own.parts == NULL) return false;
-    ot_arena_init_with(&arena, room, sizeof room, 256 << 10);
     const struct broker_view *view = broker_view_take(of->broker);
     for (uint32_t i = 0; i < of->part_count; i++) {
         struct broker_offsets_part *part = &of->parts[i];
-        all->leaders[i] = leader_of(view, part, of->broker->node_id, &arena);
+        int32_t leader;
+        const bool led = broker_view_leader(view, part->topic, part->partition, &leader) && leader >= 0;
+        all->leaders[i] = led ? leader : of->broker->node_id;
         if (all->leaders[i] == of->broker->node_id) {
             all->own.parts[all->own.part_count++] = *part;
             continue;
@@ -140,15 +130,12 @@ static bool divide(struct everywhere *all)
         part->offset = part->timestamp_ms = part->leader_epoch = -1;
     }
     broker_view_give(view);
-    ot_arena_free(&arena);
     return true;
 }
 
 void broker_offsets_anywhere(struct broker *broker, struct broker_offsets *offsets)
 {
     struct everywhere *all = broker->peers == NULL ? NULL : calloc(1, sizeof *all);
-    int32_t asked[LEADERS_MAX];
-    uint32_t asked_count = 0;
     if (all != NULL) {
         offsets->broker = broker;
         all->of = offsets;
@@ -163,13 +150,8 @@ void broker_offsets_anywhere(struct broker *broker, struct broker_offsets *offse
         return;
     }
     all->open = 1;
-    for (uint32_t i = 0; i < offsets->part_count && asked_count < LEADERS_MAX; i++) {
-        uint32_t k = 0;
-        while (k < asked_count && asked[k] != all->leaders[i]) k++;
-        if (all->leaders[i] == broker->node_id || k < asked_count) continue;
-        asked[asked_count++] = all->leaders[i];
-        ask(all, all->leaders[i], i);
-    }
+    for (uint32_t i = 0; i < offsets->part_count; i++)
+        if (all->leaders[i] != broker->node_id && all->leaders[i] != ASKED) ask(all, all->leaders[i], i);
     all->own.call.done = own_answered;
     broker_offsets(broker, &all->own);
 }

@@ -48,24 +48,17 @@ static void end(struct broker_produce_everywhere *all)
 /* Where the parts belong by now; false: nowhere else than before. */
 static bool moved(const struct broker_produce_everywhere *all, bool take)
 {
-    uint8_t room[8192];
-    struct ot_arena arena;
     bool any = false;
-    ot_arena_init_with(&arena, room, sizeof room, 256 << 10);
     const struct broker_view *view = broker_view_take(all->broker);
     for (uint32_t i = 0; i < all->of->part_count; i++) {
-        struct broker_view_topic topic;
-        struct broker_view_partition row;
+        int32_t leader = -1;
         if (!all->places[i].todo) continue;
-        ot_arena_reset(&arena);
-        const bool known = broker_view_topic(view, all->of->parts[i].topic, &topic) && broker_view_partition(view, &topic.id, all->of->parts[i].partition, &arena, &row);
-        const bool here = !known || (row.leader < 0 && all->broker->peers == NULL);    /* what is not there, or why nobody leads it, is told here */
-        const int32_t leader = here ? all->broker->node_id : row.leader;
+        const bool known = broker_view_leader(view, all->of->parts[i].topic, all->of->parts[i].partition, &leader);
+        if (!known || (leader < 0 && all->broker->peers == NULL)) leader = all->broker->node_id;       /* what is not there, or why nobody leads it, is told here */
         any |= leader >= 0 && leader != all->places[i].leader;
         if (take) all->places[i].leader = leader;
     }
     broker_view_give(view);
-    ot_arena_free(&arena);
     return any;
 }
 

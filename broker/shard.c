@@ -36,17 +36,12 @@ bool broker_shard_served(struct broker *broker, enum broker_shard_kind_id kind) 
 int32_t broker_shard_leader(struct broker *broker, enum broker_shard_kind_id kind, struct ot_str key)
 {
     struct broker_view_topic topic;
-    struct broker_view_partition partition;
-    struct ot_arena arena;
-    uint8_t first[1024];
     int32_t leader = -1;
     if (!broker_shard_served(broker, kind)) return -1;
-    ot_arena_init_with(&arena, first, sizeof first, 64u << 10);
     const struct broker_view *view = broker_view_take(broker);
-    if (broker_view_topic(view, ot_str_of(broker->shards.kinds[kind].kind->topic), &topic)
-        && broker_view_partition(view, &topic.id, ot_coordinator_partition(key, topic.partition_count), &arena, &partition)) leader = partition.leader;
+    if (broker_view_topic(view, ot_str_of(broker->shards.kinds[kind].kind->topic), &topic))
+        (void)broker_view_leader(view, topic.name, ot_coordinator_partition(key, topic.partition_count), &leader);
     broker_view_give(view);
-    ot_arena_free(&arena);
     return leader;
 }
 

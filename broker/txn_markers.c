@@ -67,20 +67,13 @@ static void queued(struct broker_produce *produce) { (void)produce; }
 static void leaders_find(const struct broker_markers *markers, const struct broker_marker *marker, int32_t *leaders)
 {
     const struct broker *broker = markers->broker;
-    struct ot_arena arena;
-    uint8_t first[2048];
-    ot_arena_init_with(&arena, first, sizeof first, 64u << 10);
     const struct broker_view *view = markers->anywhere && broker->peers != NULL ? broker_view_take(markers->broker) : NULL;
     for (uint32_t i = 0; i < marker->place_count; i++) {
-        struct broker_view_topic topic;
-        struct broker_view_partition row;
-        ot_arena_reset(&arena);
-        leaders[i] = broker->node_id;
-        if (view != NULL && broker_view_topic(view, marker->places[i].topic, &topic) && broker_view_partition(view, &topic.id, marker->places[i].partition, &arena, &row)
-            && row.leader >= 0) leaders[i] = row.leader;
+        int32_t leader;
+        const bool known = view != NULL && broker_view_leader(view, marker->places[i].topic, marker->places[i].partition, &leader) && leader >= 0;
+        leaders[i] = known ? leader : broker->node_id;
     }
     if (view != NULL) broker_view_give(view);
-    ot_arena_free(&arena);
 }
 
 /* The batches for the places that are led here. */

@@ -273,6 +273,15 @@ bool broker_view_partition(const struct broker_view *view, const struct ot_uuid 
         && ids_of(&row, offline, arena, &out->offline) && ids_of(&row, row.adding, arena, &out->adding) && ids_of(&row, row.removing, arena, &out->removing);
 }
 
+bool broker_view_leader(const struct broker_view *view, struct ot_str topic, int32_t partition, int32_t *leader_out)
+{
+    struct broker_view_topic row;
+    struct coord_partition found;
+    if (!broker_view_topic(view, topic, &row) || partition < 0 || partition >= row.partition_count || coord_partition_get(&view->value, &row.id, partition, &found) != OT_OK) return false;
+    *leader_out = found.leader;
+    return true;
+}
+
 static bool next_config(const struct broker_view *view, const struct coord_scope *scope, struct ot_str after, struct broker_view_config *out)
 {
     return coord_config_next(&view->value, scope, after, &out->name, &out->value) == OT_OK;

@@ -48,6 +48,8 @@ struct broker_view_partition {
 };
 bool broker_view_partition(const struct broker_view *view, const struct ot_uuid *topic_id, int32_t index, struct ot_arena *arena,
     struct broker_view_partition *out);
+/* Who leads it; -1: nobody does now. False: there is no such partition. */
+bool broker_view_leader(const struct broker_view *view, struct ot_str topic, int32_t partition, int32_t *leader_out);
 
 /* Overrides, in name order; after null: the first. A topic's version is in its row, a broker's (-1: cluster default) here; 0 when nothing was ever set. */
 struct broker_view_config { struct ot_str name, value; };

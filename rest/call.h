@@ -116,6 +116,8 @@ void rest_problem(struct rest_call *call, enum ot_err err, const char *format, .
 void rest_problem_http(struct rest_call *call, const char *name, const char *format, ...) OT_PRINTF(3, 4);
 /* With members of the problem's own: extra is JSON text like `"log_start_offset":0` or NULL; hint NULL: none. */
 void rest_problem_more(struct rest_call *call, enum ot_err err, const char *extra, const char *hint, const char *format, ...) OT_PRINTF(5, 6);
+/* The member "error" of one item among several: null when err is OK. text may be empty: that of the table then. */
+void rest_item_error(struct rest_json *out, enum ot_err err, const char *text);
 
 /* ---- versions ---- */
 

@@ -3,7 +3,6 @@
 #include "broker/moves.h"
 #include "rest/handlers.h"
 #include "rest/hop.h"
-#include "rest/problem.h"
 #include "rest/rows.h"
 #include "rest/topic_view.h"
 #include <stdio.h>
@@ -130,23 +129,6 @@ static void id_or_null(struct rest_json *out, const char *key, int32_t id)
     else rest_json_int(out, key, id);
 }
 
-static void write_error(struct rest_json *out, const struct broker_move *move)
-{
-    if (move->error == OT_OK) {
-        rest_json_null(out, "error");
-        return;
-    }
-    struct rest_problem_facts facts;
-    rest_problem_of(move->error, &facts);
-    rest_json_open(out, "error", '{');
-    rest_json_text(out, "error", facts.name);
-    if (facts.has_code) rest_json_int(out, "error_code", facts.code);
-    else rest_json_null(out, "error_code");
-    rest_json_text(out, "detail", move->text[0] != 0 ? move->text : ot_err_text(move->error));
-    rest_json_bool(out, "retriable", facts.retriable);
-    rest_json_close(out, '}');
-}
-
 static void write_item(struct election *election, uint32_t at)
 {
     struct rest_json *out = &election->call->out;
@@ -161,7 +143,7 @@ static void write_item(struct election *election, uint32_t at)
     rest_json_big_or_null(out, "log_end_offset", unclean ? item->log_end : -1);
     rest_json_big_or_null(out, "last_known_high_watermark", unclean ? item->high_watermark : -1);
     write_range(out, "lost", unclean ? item->lost_start : -1, item->lost_end, false);
-    write_error(out, move);
+    rest_item_error(out, move->error, move->text);
     rest_json_close(out, '}');
 }
 
@@ -202,18 +184,9 @@ static void reply(struct election *election)
 static void elected(struct broker_call *broker_call)
 {
     struct election *election = OT_CONTAINER(broker_call, struct election, moves.call);
-    struct broker_view_topic topic;
-    struct broker_view_partition row;
-    struct ot_arena arena;
-    uint8_t room[8192];
-    ot_arena_init_with(&arena, room, sizeof(room), 256 << 10);
     const struct broker_view *view = broker_view_take(election->call->broker);
-    for (uint32_t i = 0; i < election->moves.count; i++) {
-        ot_arena_reset(&arena);
-        if (broker_view_topic(view, election->items[i].topic, &topic) && broker_view_partition(view, &topic.id, election->items[i].partition, &arena, &row)) election->items[i].new_leader = row.leader;
-    }
+    for (uint32_t i = 0; i < election->moves.count; i++) (void)broker_view_leader(view, election->items[i].topic, election->items[i].partition, &election->items[i].new_leader);
     broker_view_give(view);
-    ot_arena_free(&arena);
     reply(election);
 }
 

@@ -120,15 +120,11 @@ static bool each_event(struct broker_event_read *read, int64_t id, struct ot_blo
 
 static bool is_near(struct following *following)
 {
-    struct broker_view_topic topic;
-    struct broker_view_partition partition = { .leader = -1 };
-    struct ot_arena arena;
-    ot_arena_init(&arena, 64 << 10);
+    int32_t leader = -1;
     const struct broker_view *view = broker_view_take(following->broker);
-    if (broker_view_topic(view, ot_str_of(BROKER_EVENTS_TOPIC), &topic)) (void)broker_view_partition(view, &topic.id, 0, &arena, &partition);
+    (void)broker_view_leader(view, ot_str_of(BROKER_EVENTS_TOPIC), 0, &leader);
     broker_view_give(view);
-    ot_arena_free(&arena);
-    return partition.leader == broker_node_id(following->broker);
+    return leader == broker_node_id(following->broker);
 }
 
 static void look_later(struct following *following)

@@ -4,7 +4,6 @@
 #include "broker/records.h"
 #include "rest/handlers.h"
 #include "rest/inside.h"
-#include "rest/problem.h"
 #include "rest/topic_view.h"
 #include <stdio.h>
 #include <string.h>
@@ -213,19 +212,6 @@ static bool read_plain_body(struct job *job)
 
 /* ---- answering */
 
-static void write_error(struct rest_json *out, const struct result *result)
-{
-    struct rest_problem_facts facts;
-    rest_problem_of(result->error, &facts);
-    rest_json_open(out, "error", '{');
-    rest_json_text(out, "error", facts.name);
-    if (facts.has_code) rest_json_int(out, "error_code", facts.code);
-    else rest_json_null(out, "error_code");
-    rest_json_bool(out, "retriable", facts.retriable);
-    rest_json_text(out, "detail", result->text);
-    rest_json_close(out, '}');
-}
-
 static void reply(struct job *job)
 {
     struct rest_json *out = &job->call->out;
@@ -246,8 +232,7 @@ static void reply(struct job *job)
         rest_json_int(out, "partition", job->records[i].partition);
         rest_json_big_or_null(out, "offset", result->error == OT_OK ? result->offset : -1);
         rest_json_big_or_null(out, "timestamp_ms", result->error == OT_OK ? result->timestamp_ms : -1);
-        if (result->error == OT_OK) rest_json_null(out, "error");
-        else write_error(out, result);
+        rest_item_error(out, result->error, result->text);
         rest_json_close(out, '}');
     }
     rest_json_close(out, ']');

@@ -5,7 +5,6 @@
 #include "rest/handlers.h"
 #include "rest/hop.h"
 #include "rest/inside.h"
-#include "rest/problem.h"
 #include "rest/rows.h"
 #include "rest/topic_view.h"
 #include <stdio.h>
@@ -297,23 +296,6 @@ static const struct broker_move *asked_of(const struct starting *starting, const
     return NULL;
 }
 
-static void write_error(struct rest_json *out, const struct broker_move *move)
-{
-    if (move == NULL || !is_fault(move)) {
-        rest_json_null(out, "error");
-        return;
-    }
-    struct rest_problem_facts facts;
-    rest_problem_of(move->error, &facts);
-    rest_json_open(out, "error", '{');
-    rest_json_text(out, "error", facts.name);
-    if (facts.has_code) rest_json_int(out, "error_code", facts.code);
-    else rest_json_null(out, "error_code");
-    rest_json_text(out, "detail", move->text[0] != 0 ? move->text : ot_err_text(move->error));
-    rest_json_bool(out, "retriable", facts.retriable);
-    rest_json_close(out, '}');
-}
-
 static void start_reply(struct starting *starting)
 {
     struct rest_call *call = starting->sizing.call;
@@ -337,7 +319,8 @@ static void start_reply(struct starting *starting)
     for (uint32_t i = 0; i < sizing->count; i++) {
         rest_json_open(out, NULL, '{');
         write_move(out, &sizing->moves[i]);
-        write_error(out, asked_of(starting, &sizing->moves[i]));
+        const struct broker_move *move = asked_of(starting, &sizing->moves[i]);
+        rest_item_error(out, move != NULL && is_fault(move) ? move->error : OT_OK, move != NULL ? move->text : "");
         rest_json_close(out, '}');
     }
     rest_json_close(out, ']');

@@ -136,6 +136,23 @@ static void problem(struct rest_call *call, const struct rest_problem_facts *fac
     finish_json(call, facts->status, "application/problem+json");
 }
 
+void rest_item_error(struct rest_json *out, enum ot_err err, const char *text)
+{
+    struct rest_problem_facts facts;
+    if (err == OT_OK) {
+        rest_json_null(out, "error");
+        return;
+    }
+    rest_problem_of(err, &facts);
+    rest_json_open(out, "error", '{');
+    rest_json_text(out, "error", facts.name);
+    if (facts.has_code) rest_json_int(out, "error_code", facts.code);
+    else rest_json_null(out, "error_code");
+    rest_json_text(out, "detail", text[0] != 0 ? text : ot_err_text(err));
+    rest_json_bool(out, "retriable", facts.retriable);
+    rest_json_close(out, '}');
+}
+
 #define FORMATTED(detail) \
     char detail[512]; \
     va_list args; \

@@ -20,17 +20,11 @@ static bool number_of(struct ot_str text, int32_t *out)
 /* What cannot be read, or is not there, is answered here with words. */
 static int32_t leader_of(struct rest_call *call)
 {
-    struct broker_view_topic topic;
-    struct broker_view_partition row;
-    struct ot_arena arena;
-    uint8_t room[4096];
     int32_t index, leader = broker_node_id(call->broker);
     if (!number_of(rest_param(call, 1), &index)) return leader;
-    ot_arena_init_with(&arena, room, sizeof(room), 256 << 10);
     const struct broker_view *view = broker_view_take(call->broker);
-    if (broker_view_topic(view, rest_param(call, 0), &topic) && index < topic.partition_count && broker_view_partition(view, &topic.id, index, &arena, &row)) leader = row.leader;
+    (void)broker_view_leader(view, rest_param(call, 0), index, &leader);
     broker_view_give(view);
-    ot_arena_free(&arena);
     return leader;
 }
 
