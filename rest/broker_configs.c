@@ -31,7 +31,7 @@ static int64_t version_of(const struct broker_view *view, int32_t broker_id)
     return broker_id == CLUSTER ? cluster : OT_MAX(cluster, broker_view_broker_config_version(view, broker_id));
 }
 
-/* {broker} of the path, or the cluster. False: answered. */
+/* {broker} of the path, which is this one (what its file and environment say is known to itself), or the cluster. False: answered. */
 static bool find(struct rest_call *call, const struct broker_view *view, bool cluster, int32_t *id_out)
 {
     struct broker_view_broker row;
@@ -39,7 +39,9 @@ static bool find(struct rest_call *call, const struct broker_view *view, bool cl
     if (cluster) return true;
     if (!rest_broker_find(call, view, &row)) return false;
     *id_out = row.id;
-    return true;
+    if (row.id == broker_node_id(call->broker)) return true;
+    rest_problem(call, OT_ERR_BROKER_NOT_AVAILABLE, "broker %d is away, and what it is configured with is known to itself alone", row.id);
+    return false;
 }
 
 static void get(struct rest_call *call, bool cluster)

@@ -300,6 +300,12 @@ def test_what_is_of_one_broker_is_had_at_any(three, topic):
         series = good(node, "/v1/metrics/series?names=bytes_in_per_second,connections&scope=cluster&by=broker&window=60s")
         assert [(s["name"], s["labels"]["broker"]) for s in series["series"]] == [(n, str(b)) for b in three.nodes for n in ("bytes_in_per_second", "connections")]
         assert len(good(node, "/v1/metrics/series?names=bytes_in_per_second&scope=cluster&window=60s")["series"]) == 1
+    for node in nodes_of(three):
+        for other in nodes_of(three):
+            own = {e["name"]: e for e in good(node, f"/v1/brokers/{other.id}/config", "PATCH", {"ottla.loss.keep.bytes": str(10 + node.id)})["entries"]}
+            assert (own["node.id"]["value"], own["ottla.loss.keep.bytes"]["value"]) == (str(other.id), str(10 + node.id))
+            assert {e["name"]: e for e in good(node, f"/v1/brokers/{other.id}/config")["entries"]}["rest.listeners"] == own["rest.listeners"]
+            good(node, f"/v1/brokers/{other.id}/config", "PATCH", {"ottla.loss.keep.bytes": None})
     level = good(three.nodes[1], "/v1/brokers/3/loggers", "PATCH", {"kafka": "debug"})
     assert good(three.nodes[2], "/v1/brokers/3/loggers") == level
     good(three.nodes[1], "/v1/brokers/3/loggers", "PATCH", {"kafka": "info"})
@@ -471,6 +477,8 @@ def test_a_job_whose_broker_is_away_is_told_so(make):
     for node in cluster.living():
         status, headers, value = ask(node, f"/v1/jobs/{job}")
         assert status == 503 and value["detail"].startswith("broker 3 has the job and was not reached") and headers["Retry-After"], value
+        status, _, value = ask(node, "/v1/brokers/3/config")
+        assert status == 503 and "broker 3 is" in value["detail"], value
     cluster.start_one(3)
     told = harness.until(lambda: (lambda answer: answer if answer[0] == 404 else None)(ask(cluster.nodes[1], f"/v1/jobs/{job}")), 20, lambda: "it has begun again")
     assert "began again" in told[2]["detail"] and told[1]["Ottla-Served-By"] == "3"
