@@ -222,7 +222,8 @@ enum ot_err broker_journal_open(struct broker_journal *journal, struct ot_io *io
     if (err == OT_OK && (image->committed.row_count > 0)) {
         char what[160];
         err = coord_rows_check(&image->committed, what, sizeof what);
-        err = err == OT_OK ? OT_OK : corrupt(&words, dir_path, JOURNAL_NAME, what);
+        const enum ot_err wrong = err == OT_OK ? OT_OK : corrupt(&words, dir_path, JOURNAL_NAME, what);
+        err = err == OT_ERR_UNSUPPORTED_VERSION ? err : wrong;     /* the same words: its rows are whole, and of a later build */
     }
     if (err != OT_OK) {
         broker_journal_close(journal);

@@ -3,7 +3,7 @@
 #include "base/util.h"
 #include <string.h>
 
-enum { DIRS_MAX = 64, ENDPOINTS_MAX = 16, HOST_BYTES_MAX = 255 };
+enum { DIRS_MAX = 64, ENDPOINTS_MAX = 16, HOST_BYTES_MAX = 255, RELEASE_BYTES_MAX = 64 };
 
 typedef struct ot_peer_ask_request wire_ask;
 
@@ -29,6 +29,10 @@ static enum ot_err register_out(const struct coord_register *from, struct ot_are
     to->incarnation_id = from->incarnation_id;
     to->boot_class = (int8_t)from->boot_class;
     to->rack = or_null(from->rack);
+    const struct coord_levels levels = from->levels.max == 0 ? coord_levels_known() : from->levels;
+    to->level_min = levels.min;
+    to->level_max = levels.max;
+    to->release = or_null(from->release);
     ARRAY(arena, to->dir_ids, from->dir_count);
     if (from->dir_count > 0) memcpy(to->dir_ids.items, from->dir_ids, from->dir_count * sizeof *from->dir_ids);
     ARRAY(arena, to->endpoints, from->endpoint_count);
@@ -231,6 +235,15 @@ static enum ot_err broker_out(int32_t broker_id, int64_t broker_epoch, struct ot
     return OT_OK;
 }
 
+static enum ot_err level_out(const struct coord_level_ask *from, struct ot_arena *arena, wire_ask *out)
+{
+    struct ot_peer_ask_request_level *to;
+    ONE(arena, to);
+    out->level = to;
+    to->level = from->level;
+    return OT_OK;
+}
+
 enum ot_err broker_peer_ask_write(const struct coord_request *request, struct ot_arena *arena, struct ot_peer_ask_request *out)
 {
     ot_peer_ask_request_defaults(out);
@@ -256,6 +269,7 @@ enum ot_err broker_peer_ask_write(const struct coord_request *request, struct ot
     case COORD_ASK_RESIGN: return OT_OK;
     case COORD_ASK_LOST: return lost_out(&request->u.lost, arena, out);
     case COORD_ASK_PREFER: return prefer_out(&request->u.prefer, arena, out);
+    case COORD_ASK_LEVEL: return level_out(&request->u.level, arena, out);
     }
     return OT_ERR_MALFORMED;
 }
@@ -274,9 +288,10 @@ static enum ot_err register_in(const struct ot_peer_ask_request_register *from, 
             return OT_ERR_MALFORMED;
         endpoints[i] = (struct coord_endpoint){ one->name, one->host, one->port, one->security };
     }
-    if (!from->rack.null && from->rack.bytes > HOST_BYTES_MAX) return OT_ERR_MALFORMED;
+    if ((!from->rack.null && from->rack.bytes > HOST_BYTES_MAX) || (!from->release.null && from->release.bytes > RELEASE_BYTES_MAX) || from->level_max < COORD_LEVEL_FIRST) return OT_ERR_MALFORMED;
     *to = (struct coord_register){ .broker_id = from->broker_id, .incarnation_id = from->incarnation_id, .dir_ids = from->dir_ids.items, .dir_count = (uint32_t)from->dir_ids.count,
-        .boot_class = (enum coord_boot)from->boot_class, .endpoints = endpoints, .endpoint_count = (uint32_t)from->endpoints.count, .rack = from->rack };
+        .boot_class = (enum coord_boot)from->boot_class, .endpoints = endpoints, .endpoint_count = (uint32_t)from->endpoints.count, .rack = from->rack,
+        .levels = { from->level_min, from->level_max }, .release = from->release };
     return OT_OK;
 }
 
@@ -390,7 +405,7 @@ static enum ot_err reassign_in(const struct ot_peer_ask_request_reassign *from, 
 
 enum ot_err broker_peer_ask_read(const struct ot_peer_ask_request *in, int32_t sender, struct ot_arena *arena, struct coord_request *out)
 {
-    if (in->ask < COORD_ASK_REGISTER || in->ask > COORD_ASK_PREFER) return OT_ERR_MALFORMED;
+    if (in->ask < COORD_ASK_REGISTER || in->ask > COORD_ASK_LEVEL) return OT_ERR_MALFORMED;
     *out = (struct coord_request){ .ask = (enum coord_ask)in->ask, .validate_only = in->validate_only, .if_version = in->if_version };
     switch (out->ask) {
     case COORD_ASK_REGISTER: return register_in(in->register_, sender, arena, &out->u.register_);
@@ -423,6 +438,10 @@ enum ot_err broker_peer_ask_read(const struct ot_peer_ask_request *in, int32_t s
     case COORD_ASK_RESIGN: return OT_OK;
     case COORD_ASK_LOST: return lost_in(in->lost, sender, arena, &out->u.lost);
     case COORD_ASK_PREFER: return prefer_in(&in->prefer, arena, &out->u.prefer);
+    case COORD_ASK_LEVEL:
+        if (in->level == NULL || in->level->level < COORD_LEVEL_FIRST) return OT_ERR_MALFORMED;
+        out->u.level.level = in->level->level;
+        return OT_OK;
     }
     return OT_ERR_MALFORMED;
 }

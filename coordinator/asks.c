@@ -22,7 +22,7 @@ static enum ot_err decide(struct coord_turn *turn)
         [COORD_ASK_CONFIGS] = coord_ask_configs, [COORD_ASK_PRODUCER_IDS] = coord_ask_producer_ids, [COORD_ASK_DURABLE] = coord_ask_durable, [COORD_ASK_VOTERS] = coord_ask_voters,
         [COORD_ASK_ALTER] = coord_ask_alter, [COORD_ASK_ELECT] = coord_ask_elect, [COORD_ASK_REASSIGN] = coord_ask_reassign, [COORD_ASK_FENCE] = coord_ask_fence,
         [COORD_ASK_UNREGISTER] = coord_ask_unregister, [COORD_ASK_LOST] = coord_ask_lost,
-        [COORD_ASK_PREFER] = coord_ask_prefer
+        [COORD_ASK_PREFER] = coord_ask_prefer, [COORD_ASK_LEVEL] = coord_ask_level
     };
     return asks[turn->request->ask](turn);
 }
@@ -120,6 +120,11 @@ static enum ot_err check_newcomer(struct coord_turn *turn, const struct coord_vo
     if (!peer->joined && !COORD_BUG(NO_VOTE_PROOF)) {
         coord_send(coord, ask->id, &(struct coord_message){ .kind = COORD_START_JOIN });
         return coord_refuse(turn->request, OT_ERR_REQUEST_TIMED_OUT, "node %d has not given its vote yet", ask->id);
+    }
+    const int16_t level = coord_value_level(turn->edit.value);
+    if (!coord_levels_have(peer->levels, level)) {             /* it does not know the cluster's rows; what it said before it was started anew with another build may be out of date */
+        return coord_refuse(turn->request, OT_ERR_UNSUPPORTED_VERSION, "node %d knows " COORD_FEATURE_LEVEL " %d to %d, and the cluster is at %d", ask->id, peer->levels.min,
+            peer->levels.max, level);
     }
     if (coord_stamp_below(peer->committed.stamp, (struct coord_stamp){ coord->term.term, 0 })) {
         return coord_refuse(turn->request, OT_ERR_REQUEST_TIMED_OUT, "node %d has not caught up yet", ask->id);

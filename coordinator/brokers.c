@@ -99,6 +99,8 @@ static void fill_endpoints(const struct coord_register *ask, struct ot_coord_bro
     row->endpoints = (struct ot_coord_broker_row_endpoint_array){ endpoints, (int32_t)ask->endpoint_count };
 }
 
+static struct coord_levels levels_of(const struct coord_register *ask) { return ask->levels.max == 0 ? coord_levels_known() : ask->levels; }
+
 static enum ot_err put_registration(struct coord_turn *turn, struct ot_uuid_array missing)
 {
     const struct coord_register *ask = &turn->request->u.register_;
@@ -111,6 +113,9 @@ static enum ot_err put_registration(struct coord_turn *turn, struct ot_uuid_arra
     row.missing_dir_ids = missing;
     fill_endpoints(ask, endpoints, &row);
     row.rack = ask->rack;
+    row.level_min = levels_of(ask).min;
+    row.level_max = levels_of(ask).max;
+    row.release = ask->release;
     row.boot_class = (int8_t)ask->boot_class;
     row.fenced = true;
     return coord_broker_put(&turn->edit, ask->broker_id, &row);
@@ -171,8 +176,8 @@ static bool same_endpoints(const struct coord_register *ask, const struct ot_coo
     return same;
 }
 
-/* The same process again: its answer got lost, or its listeners changed. Its epoch, and all that rests on it, stays. */
-static enum ot_err note_endpoints(struct coord_turn *turn)
+/* The same process again: its answer got lost, its listeners changed, or the feature level has room for more that it says of itself. Its epoch, and all that rests on it, stays. */
+static enum ot_err note_again(struct coord_turn *turn)
 {
     const struct coord_register *ask = &turn->request->u.register_;
     struct ot_coord_broker_row row;
@@ -180,9 +185,10 @@ static enum ot_err note_endpoints(struct coord_turn *turn)
     struct ot_arena arena;
     ot_arena_init_with(&arena, turn->coord->scratch, COORD_SCRATCH_BYTES, 0);
     enum ot_err err = coord_broker_get(turn->edit.value, ask->broker_id, &arena, &row);
-    if (err != OT_OK || same_endpoints(ask, &row)) {
+    if (err != OT_OK || (same_endpoints(ask, &row) && same_text(ask->release, row.release))) {
         return err;
     }
+    row.release = ask->release;
     fill_endpoints(ask, endpoints, &row);
     return coord_broker_put(&turn->edit, ask->broker_id, &row);
 }
@@ -197,9 +203,18 @@ enum ot_err coord_ask_register(struct coord_turn *turn)
     if (turn->coord->live.count >= turn->coord->config.brokers_max && coord_live_find(&turn->coord->live, ask->broker_id) == NULL) {
         return coord_refuse(turn->request, OT_ERR_INVALID_REGISTRATION, "there are %u brokers already, the most that are allowed", turn->coord->live.count);
     }
+    const struct coord_levels levels = levels_of(ask);
+    const int16_t level = coord_value_level(turn->edit.value);
+    if (levels.min < COORD_LEVEL_FIRST || levels.min > levels.max) {
+        return coord_refuse(turn->request, OT_ERR_INVALID_REGISTRATION, COORD_FEATURE_LEVEL " %d to %d is no range", levels.min, levels.max);
+    }
+    if (!coord_levels_have(levels, level)) {
+        return coord_refuse(turn->request, OT_ERR_UNSUPPORTED_VERSION, "the cluster is at " COORD_FEATURE_LEVEL " %d, and broker %d knows %d to %d: start a build that knows it", level,
+            ask->broker_id, levels.min, levels.max);
+    }
     enum ot_err err = find_earlier(turn, &earlier);
     if (err != OT_OK || earlier.repeat) {
-        return err != OT_OK ? err : note_endpoints(turn);
+        return err != OT_OK ? err : note_again(turn);
     }
     if ((err = put_registration(turn, (struct ot_uuid_array){ earlier.missing, earlier.missing_count })) != OT_OK || (err = coord_live_load(turn->coord)) != OT_OK) {
         return err;

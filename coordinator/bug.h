@@ -51,6 +51,9 @@
     X(REFUSAL_LOST, "refusal-lost")            /* a refused proposal is asked for ever */ \
     X(NEVER_RESENT, "never-resent")            /* a publication that got lost is not sent again */ \
     X(NEVER_SNAPSHOTS, "never-snapshots")      /* the journal grows and grows */ \
+    X(NEWEST_ROWS, "newest-rows")              /* rows are written in the newest version, whatever level is final */ \
+    X(TAKES_ANY_LEVEL, "takes-any-level")      /* a value is taken whatever its feature level */ \
+    X(RAISES_BLINDLY, "raises-blindly")        /* a feature level is raised without asking who knows it */ \
     X(HIDDEN_COUNTER, "hidden-counter")        /* chance that the seed does not decide */ \
     X(COMMIT_ANY_GENERATION, "commit-any-generation")  /* a classic group takes commits of a generation that is over */ \
     X(SYNC_ANY_GENERATION, "sync-any-generation")      /* and hands out what the leader of such a one says */ \

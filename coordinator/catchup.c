@@ -132,8 +132,11 @@ static void park(struct coord *coord, const struct coord_message *in)
         return;
     }
     coord->parked_count += at == coord->parked_count;
-    coord->parked[at] = (struct coord_parked){ in->sender, in->committed, coord->now_us };
+    coord->parked[at] = (struct coord_parked){ in->sender, in->committed, coord->now_us, in->levels };
 }
+
+/* Who does not know the level has nothing to read; the level that every message has tells it why. */
+static bool may_read(const struct coord *coord, struct coord_levels levels) { return coord_levels_have(levels, coord->level) || COORD_BUG(TAKES_ANY_LEVEL); }
 
 static void asked(struct coord *coord, const struct coord_message *in)
 {
@@ -141,7 +144,9 @@ static void asked(struct coord *coord, const struct coord_message *in)
     if (leads) {
         coord_learner_note(coord, in);
     }
-    if (coord_stamp_below(in->committed.stamp, coord->committed.stamp)) {
+    if (!may_read(coord, in->levels)) {
+        coord_send(coord, in->sender, &(struct coord_message){ .kind = COORD_CHANGES, .base = in->committed, .committed = in->committed });
+    } else if (coord_stamp_below(in->committed.stamp, coord->committed.stamp)) {
         if (in->key.bytes > 0 || !answer_changes(coord, in->sender, &in->committed, in->accepted.stamp)) {
             if (!coord_stamp_below(coord->committed.stamp, in->accepted.stamp)) {
                 answer_rows(coord, in);
@@ -179,18 +184,19 @@ void coord_parked_serve(struct coord *coord)
     drop_idle_readers(coord);
     for (uint32_t i = 0; i < coord->parked_count; i++) {
         const struct coord_parked *parked = &coord->parked[i];
-        if (body.data != NULL && coord_stamp_equal(of.stamp, parked->committed.stamp) && of.state_hash == parked->committed.state_hash
+        if (body.data != NULL && may_read(coord, parked->levels) && coord_stamp_equal(of.stamp, parked->committed.stamp) && of.state_hash == parked->committed.state_hash
             && coord->out_count + 64 < coord->outs_max) {
             struct coord_out *out = coord_push(coord, COORD_SEND);
             out->peer = (uint32_t)parked->peer;
             out->body = body;
             continue;
         }
+        const bool knows = may_read(coord, parked->levels);
         uint32_t outs_before = coord->out_count;
-        if (!answer_changes(coord, parked->peer, &parked->committed, (struct coord_stamp){ 0, 0 })) {
+        if (!knows || !answer_changes(coord, parked->peer, &parked->committed, (struct coord_stamp){ 0, 0 })) {
             coord_send(coord, parked->peer, &(struct coord_message){ .kind = COORD_CHANGES, .base = parked->committed, .committed = parked->committed });
         }
-        body = last_body(coord, outs_before);
+        body = knows ? last_body(coord, outs_before) : (struct ot_blob){ 0 };
         of = parked->committed;
     }
     coord->parked_count = 0;

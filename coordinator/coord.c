@@ -54,6 +54,7 @@ static void fill_config(struct coord *coord, const struct coord_config *config)
     coord->config.election_timeout_us = OR_DEFAULT(config->election_timeout_us, UINT64_C(1000000));
     coord->config.heartbeat_us = OR_DEFAULT(config->heartbeat_us, UINT64_C(100000));
     coord->config.history_bytes = OR_DEFAULT(config->history_bytes, HISTORY_BYTES);
+    coord->config.levels = config->levels.max == 0 ? coord_levels_known() : config->levels;
     coord->config.voter_count = OT_MIN(config->voter_count, (uint32_t)COORD_VOTERS_MAX);
     fill_list(coord, &coord->config);
 }
@@ -98,6 +99,18 @@ static enum ot_err take_accepted(struct coord *coord, const struct coord_disk_im
     return OT_OK;
 }
 
+/* A value that this build could not read whole, or write as the others do. */
+static enum ot_err check_level(const struct coord *coord, const struct coord_value *value, char *text, size_t text_bytes)
+{
+    const struct coord_levels known = coord->config.levels;
+    const int16_t level = coord_value_level(value);
+    if (coord_levels_have(known, level)) {
+        return OT_OK;
+    }
+    coord_level_words(level, known, text, text_bytes);
+    return OT_ERR_UNSUPPORTED_VERSION;
+}
+
 static enum ot_err take_image(struct coord *coord, struct coord_disk_image *image, char *text, size_t text_bytes)
 {
     coord->pages = image->pages;
@@ -120,7 +133,10 @@ static enum ot_err take_image(struct coord *coord, struct coord_disk_image *imag
     coord_value_init(&coord->whole, image->pages);
     coord_value_init(&coord->accepted.value, image->pages);
     coord->version_used = image->committed.stamp.version;
-    enum ot_err err = image->has_accepted ? take_accepted(coord, image, text, text_bytes) : OT_OK;
+    enum ot_err err = check_level(coord, &image->committed, text, text_bytes);
+    if (err == OT_OK && image->has_accepted && (err = take_accepted(coord, image, text, text_bytes)) == OT_OK) {
+        err = check_level(coord, &coord->accepted.value, text, text_bytes);
+    }
     if (err == OT_OK) {
         coord->committed = image->committed;   /* the last thing that can happen: from here on it is ours */
         coord_value_init(&image->committed, image->pages);
@@ -284,6 +300,7 @@ void coord_store(struct coord *coord, enum coord_storing what)
     out->sync = true;
     out->record = &coord->store;
     coord->storing = what;
+    coord->store.level = coord->level;
     coord_trace(coord, (uint64_t)coord->store.kind);
 }
 
@@ -313,6 +330,8 @@ void coord_send(struct coord *coord, int32_t peer, struct coord_message *message
     message->cluster = coord->blank && !coord->config.observer ? 0 : coord->cluster;
     message->term = message->kind == COORD_PRE_VOTE || message->kind == COORD_PRE_VOTE_ANSWER ? message->term : coord->term.term;
     message->leader = coord->leader;
+    message->levels = coord->config.levels;
+    message->level = message->kind == COORD_PUBLISH ? coord_value_level(&coord->next) : coord->level;
     if (coord_message_encode(message, coord->bodies + coord->bodies_used, coord->bodies_cap - coord->bodies_used, &bytes) != OT_OK) {
         return;
     }
@@ -407,7 +426,7 @@ static void tick(struct coord *coord)
     }
     if (coord->now_us >= coord->commit_due_us && coord->storing == COORD_STORING_NOTHING && coord->lazy_token == 0) {
         coord->commit_due_us = UINT64_MAX;
-        coord->lazy = (struct coord_record){ .kind = COORD_RECORD_COMMIT, .u.commit = coord->committed.stamp };
+        coord->lazy = (struct coord_record){ .kind = COORD_RECORD_COMMIT, .level = coord->level, .u.commit = coord->committed.stamp };
         struct coord_out *out = coord_push(coord, COORD_STORE);
         out->token = coord->lazy_token = ++coord->token_last;
         out->record = &coord->lazy;
@@ -434,6 +453,13 @@ static void message(struct coord *coord, const struct coord_in *in)
     }
     if (coord->phase == COORD_PHASE_NEW || coord->phase == COORD_PHASE_BLANK || message.cluster != coord->cluster) {
         return;                                /* of another cluster, or of none yet */
+    }
+    if (!coord_level_knows(coord, message.level)) {
+        return;
+    }
+    struct coord_peer *peer = coord_peer_find(coord, message.sender, &message.dir_id);
+    if (peer != NULL && message.term == coord->term.term) {
+        peer->levels = message.levels;
     }
     if (message.kind != COORD_PRE_VOTE && message.kind != COORD_PRE_VOTE_ANSWER) {     /* those only ask what if */
         coord->term_seen = OT_MAX(coord->term_seen, message.term);

@@ -27,12 +27,12 @@ enum coord_ask {
     COORD_ASK_REGISTER, COORD_ASK_HEARTBEAT, COORD_ASK_CREATE_TOPIC, COORD_ASK_DELETE_TOPIC, COORD_ASK_CREATE_PARTITIONS, COORD_ASK_CONFIGS,
     COORD_ASK_PRODUCER_IDS, COORD_ASK_DURABLE, COORD_ASK_VOTERS, COORD_ASK_READ,
     COORD_ASK_ALTER, COORD_ASK_ELECT, COORD_ASK_REASSIGN, COORD_ASK_FENCE, COORD_ASK_UNREGISTER, COORD_ASK_RESIGN,
-    COORD_ASK_LOST, COORD_ASK_PREFER
+    COORD_ASK_LOST, COORD_ASK_PREFER, COORD_ASK_LEVEL
 };
 enum coord_boot { COORD_BOOT_CLEAN, COORD_BOOT_PROCESS_CRASH, COORD_BOOT_MACHINE_CRASH };
 
 struct coord_endpoint { struct ot_str name, host /* null: as reached */; int32_t port; struct ot_str security; };
-/* §7. New broker_epoch, fenced, out of every isr; out of elr too after a machine crash or with a directory missing. The same incarnation again: nothing. */
+/* §7. New broker_epoch, fenced, out of every isr; out of elr too after a machine crash or with a directory missing. The same incarnation again: its endpoints and release are noted, nothing else. */
 struct coord_register {
     int32_t broker_id;
     struct ot_uuid incarnation_id;
@@ -40,6 +40,8 @@ struct coord_register {
     enum coord_boot boot_class;
     const struct coord_endpoint *endpoints; uint32_t endpoint_count;
     struct ot_str rack;                                        /* null: none */
+    struct coord_levels levels;                                /* that its build knows; zero: as this one. UNSUPPORTED_VERSION: the final one is not among them */
+    struct ot_str release;                                     /* of its build; null: it does not say */
 };
 /* broker_epoch not current: STALE_BROKER_EPOCH. Unfences once applied_version has reached the registration, and the fencing if there was one since. */
 struct coord_heartbeat {
@@ -109,6 +111,9 @@ struct coord_configs_ask {
     const struct coord_config_change *changes; uint32_t change_count;
     bool replace_all;                                          /* what is not named is removed */
 };
+/* The feature level (level.h) becomes this one. INVALID_UPDATE_VERSION: it would go down, or a registered broker (fenced ones too), a voter or this coordinator does not know it, or a voter
+ * has not said in this term what it knows. */
+struct coord_level_ask { int16_t level; };
 struct coord_producer_ids_ask { int32_t count; };
 /* A leader says that its fsync class holds for all that is committed (§7); class NONE: it left the class. */
 struct coord_durable_ask { int32_t broker_id; int64_t broker_epoch; struct ot_uuid topic_id; int32_t partition, leader_epoch, partition_epoch; enum coord_durable class_; };
@@ -131,7 +136,7 @@ struct coord_request {
         struct coord_register register_; struct coord_heartbeat heartbeat; struct coord_topic_ask topic; struct coord_configs_ask configs;
         struct coord_producer_ids_ask producer_ids; struct coord_durable_ask durable; struct coord_voters_ask voters;
         struct coord_alter_ask alter; struct coord_elect_ask elect; struct coord_reassign_ask reassign; struct coord_fence_ask fence;
-        struct coord_unregister_ask unregister; struct coord_lost_ask lost; struct coord_prefer_ask prefer;
+        struct coord_unregister_ask unregister; struct coord_lost_ask lost; struct coord_prefer_ask prefer; struct coord_level_ask level;
     } u;
     int64_t round;                                             /* the coordinator's */
     /* answered. CLOSED: the coordinator stopped or was replaced, and whether the change happened is not known. NOT_CONTROLLER: nothing happened, ask `leader` */
@@ -167,6 +172,7 @@ struct coord_config {
     uint64_t election_timeout_us, heartbeat_us;                /* 0: 1 s, 100 ms */
     uint64_t session_us;                                       /* a broker not heard of for so long is fenced; 0: never */
     uint64_t history_bytes;                                    /* of committed deltas kept for those behind; 0: 4 MiB */
+    struct coord_levels levels;                                /* zero: coord_levels_known. Simulations have nodes of several builds in one process */
 };
 /* What the disk holds, put together from its records in order. */
 struct coord_disk_image {
@@ -187,7 +193,8 @@ OT_MUST_CHECK enum ot_err coord_image_take(struct coord_disk_image *image, const
 void coord_image_free(struct coord_disk_image *image);         /* with a committed value that nobody took */
 struct coord;
 /* The committed value is taken out of the image.
- * NO_MEMORY; MISMATCH: the disk belongs to another node, directory or cluster; CORRUPT: the accepted delta does not fit. text_out gets words;
+ * NO_MEMORY; MISMATCH: the disk belongs to another node, directory or cluster; CORRUPT: the accepted delta does not fit; UNSUPPORTED_VERSION: this build does not know its
+ * feature level. text_out gets words;
  * the image is as before. */
 OT_MUST_CHECK enum ot_err coord_new(const struct coord_config *config, struct coord_disk_image *image, uint64_t seed, struct coord **out,
     char *text_out, size_t text_bytes);
@@ -219,7 +226,7 @@ struct coord_out {
     struct coord_request *request;                             /* REPLY */
     enum ot_err error; const char *text;                       /* HALT */
 };
-/* Never blocks, never fails: COORD_HALT instead, after which nothing but CLOSED replies comes out. Drain coord_next before the next step. */
+/* Never blocks, never fails: COORD_HALT instead (UNSUPPORTED_VERSION: the cluster is at a feature level that this build does not know), after which nothing but CLOSED replies comes out. Drain coord_next before the next step. */
 void coord_step(struct coord *coord, const struct coord_in *in);
 bool coord_next(struct coord *coord, struct coord_out *out);
 uint64_t coord_deadline_us(const struct coord *coord);         /* when the next COORD_TICK is due; UINT64_MAX: never. 0: at once (the first) */

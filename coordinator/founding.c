@@ -89,10 +89,12 @@ static void count_yes(struct coord *coord, const struct coord_message *in)
         if (coord->listed[i].id == in->sender) {
             coord->found_yes |= UINT32_C(1) << i;
             coord->found_dirs[i] = in->dir_id;
+            coord->found_levels[i] = in->levels;
         }
         if (coord->listed[i].id == coord->config.node_id) {
             coord->found_yes |= UINT32_C(1) << i;
             coord->found_dirs[i] = coord->config.dir_id;
+            coord->found_levels[i] = coord->config.levels;
         }
     }
     bool enough = COORD_BUG(FOUND_BY_MAJORITY) && 2 * (uint32_t)__builtin_popcount(coord->found_yes) > coord->config.voter_count;
@@ -100,6 +102,10 @@ static void count_yes(struct coord *coord, const struct coord_message *in)
         return;
     }
     coord->found_yes = 0;
+    if (coord_level_of_founders(coord) == 0) {
+        coord_halt(coord, OT_ERR_UNSUPPORTED_VERSION, "there is no " COORD_FEATURE_LEVEL " that all founders know");
+        return;
+    }
     if (coord->blank) {
         store_format(coord);                   /* all are blank: from here on this node is of that cluster, and asks for promises */
         return;
@@ -114,6 +120,9 @@ static void count_yes(struct coord *coord, const struct coord_message *in)
 static void answered(struct coord *coord, const struct coord_message *in)
 {
     if (has_state(coord) || coord->founded || coord->storing != COORD_STORING_NOTHING) {
+        return;
+    }
+    if (in->answer == COORD_NO && in->cluster_id.bytes > 0 && !coord_level_knows(coord, in->level)) {
         return;
     }
     if (coord->blank && in->answer == COORD_NO && in->cluster_id.bytes > 0 && in->cluster_id.bytes < sizeof coord->cluster_id && in->committed.stamp.version > 0) {

@@ -96,6 +96,7 @@ static void drop_unknown(struct coord *coord)          /* learners that were not
 
 void coord_members_load(struct coord *coord)
 {
+    coord->level = coord_value_level(&coord->committed);
     const struct coord_value *next = coord->in_flight ? &coord->next : coord->accepted.has ? &coord->accepted.value : &coord->committed;
     for (uint32_t i = 0; i < coord->peer_count; i++) {
         coord->peers[i].in_committed &= coord->peers[i].knows_dir;         /* the others are added anew */

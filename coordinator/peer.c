@@ -23,6 +23,9 @@ enum ot_err coord_message_encode(const struct coord_message *message, uint8_t *o
 {
     struct ot_coord_peer_message wire;
     ot_coord_peer_message_defaults(&wire);
+    wire.level_min = OT_MAX(message->levels.min, (int16_t)COORD_LEVEL_FIRST);
+    wire.level_max = OT_MAX(message->levels.max, (int16_t)COORD_LEVEL_FIRST);
+    wire.level = OT_MAX(message->level, (int16_t)COORD_LEVEL_FIRST);
     wire.kind = (int8_t)message->kind;
     wire.cluster = (int64_t)message->cluster;
     wire.sender = message->sender;
@@ -39,7 +42,7 @@ enum ot_err coord_message_encode(const struct coord_message *message, uint8_t *o
     wire.key = message->key;
     wire.data = message->data;
     struct ot_writer writer = ot_writer_over(out, cap_bytes);
-    enum ot_err err = ot_wire_framed_encode(&ot_coord_peer_message_message, 0, &wire, &writer);
+    enum ot_err err = ot_wire_framed_encode(&ot_coord_peer_message_message, coord_level_version(message->level, &ot_coord_peer_message_message), &wire, &writer);
     if (err == OT_OK) {
         ot_write_u32(&writer, ot_crc32c(0, out, (size_t)(writer.at - out)));
         err = writer.err == OT_OK ? OT_OK : OT_ERR_TOO_LARGE;
@@ -64,10 +67,11 @@ enum ot_err coord_message_decode(struct ot_blob body, struct coord_message *out)
         return OT_ERR_MALFORMED;
     }
     *out = (struct coord_message){ .kind = (enum coord_message_kind)wire.kind, .cluster = (uint64_t)wire.cluster, .sender = wire.sender, .term = wire.term,
-        .leader = wire.leader, .dir_id = wire.dir_id, .accepted = mark_in(&wire.accepted), .committed = mark_in(&wire.committed), .base = mark_in(&wire.base),
+        .leader = wire.leader, .dir_id = wire.dir_id, .levels = { wire.level_min, wire.level_max }, .level = wire.level, .accepted = mark_in(&wire.accepted), .committed = mark_in(&wire.committed), .base = mark_in(&wire.base),
         .round = wire.round, .answer = (enum coord_answer)wire.answer, .unsure = wire.unsure, .cluster_id = wire.cluster_id, .key = wire.key, .data = wire.data };
     bool ok = wire.kind >= COORD_PRE_VOTE && wire.kind < COORD_MESSAGE_KINDS && wire.sender >= 0 && wire.term >= 0 && wire.round >= 0
-        && wire.answer >= COORD_NO && wire.answer <= COORD_LAST && mark_ok(&out->accepted) && mark_ok(&out->committed) && mark_ok(&out->base);
+        && wire.answer >= COORD_NO && wire.answer <= COORD_LAST && mark_ok(&out->accepted) && mark_ok(&out->committed) && mark_ok(&out->base)
+        && wire.level_min >= 1 && wire.level_min <= wire.level_max && wire.level >= 1;
     return ok ? OT_OK : OT_ERR_MALFORMED;
 }
 

@@ -22,6 +22,7 @@
 #ifndef OT_COORDINATOR_PEER_H
 #define OT_COORDINATOR_PEER_H
 
+#include "coordinator/level.h"
 #include "coordinator/value.h"
 
 enum coord_message_kind {
@@ -37,6 +38,8 @@ struct coord_message {
     uint64_t cluster;                          /* hash of the cluster's id; 0: sender has none yet */
     int32_t sender, term, leader;              /* leader: that the sender knows of; -1 none */
     struct ot_uuid dir_id;
+    struct coord_levels levels;                /* that the sender knows */
+    int16_t level;                             /* final at the sender; of PUBLISH: by the value that it publishes. COORD_LEVEL_FIRST also before there is a cluster */
     struct coord_mark accepted, committed, base;
     int64_t round;
     enum coord_answer answer;

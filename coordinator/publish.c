@@ -25,7 +25,7 @@ static enum ot_err found(struct coord *coord)              /* §6: version 1 */
     struct ot_coord_cluster_row cluster;
     ot_coord_cluster_row_defaults(&cluster);
     cluster.cluster_id = coord->config.cluster_id;
-    cluster.feature_level = 1;
+    cluster.feature_level = coord_level_of_founders(coord);
     enum ot_err err = coord_cluster_put(&edit, &cluster);
     if (err == OT_OK && coord->config.voter_count == 0) {
         err = found_voter(&edit, coord->config.node_id, &coord->config.dir_id, coord->config.voter_host, coord->config.voter_port);

@@ -5,6 +5,7 @@
 #include "base/wire/coord_snapshot_record.h"
 #include "base/wire/coord_term_record.h"
 #include "base/wire/frame.h"
+#include "coordinator/level.h"
 #include <string.h>
 
 union rows {
@@ -78,7 +79,7 @@ enum ot_err coord_record_encode(const struct coord_record *record, uint8_t *out,
     case COORD_RECORD_SNAPSHOT: fill_snapshot(&record->u.snapshot, &rows.snapshot); break;
     }
     struct ot_writer writer = ot_writer_over(out, cap_bytes);
-    enum ot_err err = ot_wire_framed_encode(message, message->version_max, &rows, &writer);
+    enum ot_err err = ot_wire_framed_encode(message, coord_level_version(record->level, message), &rows, &writer);
     *bytes_out = (size_t)(writer.at - out);
     return err;
 }
@@ -105,7 +106,7 @@ enum ot_err coord_record_decode(enum coord_record_kind kind, struct ot_blob payl
     const struct ot_wire_message *message = message_of(kind);
     struct ot_reader in = ot_reader_over(payload.data, payload.bytes);
     ot_arena_init_with(&arena, room, sizeof room, 0);
-    if (message == NULL || ot_wire_framed_decode(message, &in, &arena, &rows, &version, NULL) != OT_OK) {
+    if (message == NULL || ot_wire_framed_decode(message, &in, &arena, &rows, &version, NULL) != OT_OK || version > coord_level_version_max(message)) {
         return OT_ERR_CORRUPT;
     }
     out->kind = kind;

@@ -23,6 +23,7 @@ struct coord_accept {
 struct coord_snapshot { struct ot_str file_name; struct coord_stamp stamp; uint64_t state_hash, file_bytes; uint32_t file_crc; uint64_t chain_hash; };
 struct coord_record {
     enum coord_record_kind kind;
+    int16_t level;                             /* feature level that was final when it was made (level.h): it is written in the version of that one */
     union { struct coord_format format; struct coord_term term; struct coord_accept accept; struct coord_stamp commit; struct coord_snapshot snapshot; } u;
 };
 

@@ -5,6 +5,7 @@
 #include "base/wire/coord_partition_row.h"
 #include "base/wire/frame.h"
 #include "coordinator/bug.h"
+#include <stdio.h>
 #include <string.h>
 
 /* ---- keys */
@@ -161,7 +162,8 @@ static enum ot_err put(struct coord_edit *edit, struct coord_key key, const stru
 {
     uint8_t data[COORD_ROW_BYTES_MAX];
     struct ot_writer out = ot_writer_over(data, sizeof data);
-    enum ot_err err = ot_wire_framed_encode(message, message->version_max, row, &out);
+    const int16_t version = COORD_BUG(NEWEST_ROWS) ? message->version_max : message->version_max == 0 ? 0 : coord_level_version(coord_value_level(edit->value), message);
+    enum ot_err err = ot_wire_framed_encode(message, version, row, &out);
     if (err != OT_OK) {
         return err;
     }
@@ -178,7 +180,7 @@ static enum ot_err decode(const struct ot_wire_message *message, struct ot_blob 
 {
     struct ot_reader in = ot_reader_over(bytes.data, bytes.bytes);
     int16_t version;
-    return ot_wire_framed_decode(message, &in, arena, out, &version, NULL) == OT_OK ? OT_OK : OT_ERR_CORRUPT;
+    return ot_wire_framed_decode(message, &in, arena, out, &version, NULL) == OT_OK && version <= coord_level_version_max(message) ? OT_OK : OT_ERR_CORRUPT;
 }
 
 static enum ot_err decode_flat(const struct ot_wire_message *message, struct ot_blob bytes, void *out)     /* rows without arrays */
@@ -228,6 +230,17 @@ enum ot_err coord_cluster_get(const struct coord_value *value, struct ot_coord_c
     struct coord_key key;
     key_start(&key, COORD_TABLE_CLUSTER);
     return get_flat(value, key, &ot_coord_cluster_row_message, out);
+}
+
+void coord_level_words(int16_t level, struct coord_levels known, char *text_out, size_t text_bytes)
+{
+    snprintf(text_out, text_bytes, "the cluster is at " COORD_FEATURE_LEVEL " %d, and this build knows %d to %d: start one that knows it", level, known.min, known.max);
+}
+
+int16_t coord_value_level(const struct coord_value *value)
+{
+    struct ot_coord_cluster_row row;
+    return coord_cluster_get(value, &row) == OT_OK ? row.feature_level : COORD_LEVEL_FIRST;
 }
 
 enum ot_err coord_cluster_put(struct coord_edit *edit, const struct ot_coord_cluster_row *row)

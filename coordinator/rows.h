@@ -15,7 +15,9 @@
  * Integers are big-endian with the sign bit flipped, so that keys ascend as the numbers do. Sets of replicas are bitmaps over `replicas`.
  *
  * thread  reading: any, on a held value. Texts and arrays point into its pages; arrays of brokers come from the arena.
- * errors  get: NOT_FOUND, CORRUPT (a row that does not decode, or of a later version). put: NO_MEMORY, TOO_LARGE (delta or row). */
+ * Each row is written in the version that the feature level of the value has (level.h).
+ *
+ * errors  get: NOT_FOUND, CORRUPT (a row that does not decode, or of a level that this build does not know). put: NO_MEMORY, TOO_LARGE (delta or row). */
 #ifndef OT_COORDINATOR_ROWS_H
 #define OT_COORDINATOR_ROWS_H
 
@@ -25,6 +27,7 @@
 #include "base/wire/coord_topic_name_row.h"
 #include "base/wire/coord_topic_row.h"
 #include "base/wire/coord_voter_row.h"
+#include "coordinator/level.h"
 #include "coordinator/value.h"
 
 enum { COORD_REPLICAS_MAX = 64, COORD_LOSSES_MAX = 4, COORD_NAME_BYTES_MAX = 249, COORD_CONFIG_NAME_BYTES_MAX = 255, COORD_CONFIG_VALUE_BYTES_MAX = 1400, COORD_SCOPE_NAME_BYTES_MAX = 200 };
@@ -64,6 +67,10 @@ OT_MUST_CHECK enum ot_err coord_config_of(struct ot_blob bytes, struct ot_str *v
 OT_MUST_CHECK enum ot_err coord_cluster_of(struct ot_blob bytes, struct ot_coord_cluster_row *out);
 
 OT_MUST_CHECK enum ot_err coord_cluster_get(const struct coord_value *value, struct ot_coord_cluster_row *out);
+/* The feature level that is final; COORD_LEVEL_FIRST before there is a cluster. */
+int16_t coord_value_level(const struct coord_value *value);
+/* What is said of a cluster at a level that a build does not know. */
+void coord_level_words(int16_t level, struct coord_levels known, char *text_out, size_t text_bytes);
 OT_MUST_CHECK enum ot_err coord_cluster_put(struct coord_edit *edit, const struct ot_coord_cluster_row *row);
 OT_MUST_CHECK enum ot_err coord_voter_get(const struct coord_value *value, int32_t id, struct ot_coord_voter_row *out);
 OT_MUST_CHECK enum ot_err coord_voter_put(struct coord_edit *edit, int32_t id, const struct ot_coord_voter_row *row);
@@ -141,7 +148,7 @@ int64_t coord_config_version(const struct coord_value *value, const struct coord
 OT_MUST_CHECK enum ot_err coord_config_version_put(struct coord_edit *edit, const struct coord_scope *scope, int64_t version);
 
 /* Does every row decode, and do the tables agree (names with topics, partitions with their topics, counters)? For a value from the disk.
- * CORRUPT: text_out says which row. */
+ * CORRUPT: text_out says which row. UNSUPPORTED_VERSION: its feature level is one that this build does not know, and a row of that does not decode. */
 OT_MUST_CHECK enum ot_err coord_rows_check(const struct coord_value *value, char *text_out, size_t text_bytes);
 
 static inline uint64_t coord_all_replicas(const struct coord_partition *row)

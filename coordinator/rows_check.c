@@ -97,7 +97,11 @@ enum ot_err coord_rows_check(const struct coord_value *value, char *text_out, si
     }
     if ((err = check_names(&walk)) != OT_OK || (err = check_partitions(&walk)) != OT_OK || (err = check_brokers(&walk)) != OT_OK
         || (err = check_deleted(&walk)) != OT_OK) {
-        return err;
+        if (coord_levels_have(coord_levels_known(), cluster.feature_level)) {
+            return err;
+        }
+        coord_level_words(cluster.feature_level, coord_levels_known(), text_out, text_bytes);      /* they are not damaged, but of a build that knew more */
+        return OT_ERR_UNSUPPORTED_VERSION;
     }
     if (cluster.topic_count != walk.topics || cluster.partition_count != walk.partitions || cluster.former_name_count != walk.former
         || cluster.deleted_topic_count != walk.deleted) {

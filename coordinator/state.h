@@ -3,7 +3,8 @@
  *   coord.c     making, outputs, surface          asks.c      requests into a delta
  *   publish.c   publication, acceptance, commit   vote.c      terms, votes, heartbeats
  *   catchup.c   history, changes, whole values    founding.c  the first start of several voters
- *   members.c   who votes, and what is known of them */
+ *   members.c   who votes, and what is known of them
+ *   raise.c     the feature level: who knows it, and how it goes up */
 #ifndef OT_COORDINATOR_STATE_H
 #define OT_COORDINATOR_STATE_H
 
@@ -35,13 +36,14 @@ struct coord_peer {
     struct coord_mark committed;               /* as it last said */
     int64_t round, publish_round;              /* answered; when the publication was sent last */
     uint64_t heard_us;
+    struct coord_levels levels;                /* that it knows, by what it said in this term; zero: nothing yet */
 };
 /* The acceptance on top of committed. */
 struct coord_accepted { bool has; struct coord_value value; struct ot_blob delta; };
 struct coord_history_entry { struct coord_mark base, result; uint64_t pos; uint32_t bytes; };
 struct coord_reader { int32_t peer; uint64_t used_us; struct coord_value value; };     /* somebody reads the whole of a value; peer -1: free */
 struct coord_session { int32_t id; uint64_t heard_us; int64_t applied_version, broker_epoch, alter_sequence, fenced_version; bool moved; };
-struct coord_parked { int32_t peer; struct coord_mark committed; uint64_t since_us; };
+struct coord_parked { int32_t peer; struct coord_mark committed; uint64_t since_us; struct coord_levels levels; };
 
 struct coord {
     struct coord_config config;
@@ -59,6 +61,7 @@ struct coord {
     struct coord_value committed, next;        /* next: of the publication in flight or in the making, or being accepted */
     struct coord_accepted accepted;            /* on disk */
     int32_t accepted_from;
+    int16_t level;                             /* feature level of committed */
     struct coord_stamp committed_heard;        /* the coordinator said that this is committed while it was on its way to the disk here */
     bool in_flight;                            /* leader: next is published and not committed */
     struct coord_voters { int32_t ids[COORD_VOTERS_MAX]; int32_t count; } committed_voters;
@@ -92,7 +95,7 @@ struct coord {
     /* founding */
     bool founder, founded /* all have promised */, joins; uint64_t found_due_us; uint32_t found_yes;
     int32_t format_for;                        /* who is told when FORMAT is stored; -1 nobody */
-    struct ot_uuid found_dirs[COORD_VOTERS_MAX];
+    struct ot_uuid found_dirs[COORD_VOTERS_MAX]; struct coord_levels found_levels[COORD_VOTERS_MAX];
 
     struct coord_record store;                 /* of the last STORE */
     struct coord_record lazy;                  /* a COMMIT, not waited for */
@@ -137,6 +140,7 @@ enum ot_err coord_ask_reassign(struct coord_turn *turn);
 enum ot_err coord_ask_fence(struct coord_turn *turn);
 enum ot_err coord_ask_unregister(struct coord_turn *turn);
 enum ot_err coord_ask_lost(struct coord_turn *turn);
+enum ot_err coord_ask_level(struct coord_turn *turn);
 
 /* sessions.c: who was heard of, in memory only. */
 void coord_session_heard(struct coord *coord, const struct coord_heartbeat *ask);
@@ -213,6 +217,10 @@ void coord_catch_up_message(struct coord *coord, const struct coord_message *mes
 void coord_parked_serve(struct coord *coord);
 void coord_whole_stored(struct coord *coord);
 void coord_whole_drop(struct coord *coord);
+
+/* raise.c */
+bool coord_level_knows(struct coord *coord, int16_t level);    /* false: it halted, with words */
+int16_t coord_level_of_founders(struct coord *coord);           /* the newest that all know; 0: there is none */
 
 /* founding.c */
 void coord_founding_start(struct coord *coord);

@@ -232,6 +232,7 @@ void coord_term_stored(struct coord *coord)
     for (uint32_t i = 0; i < coord->peer_count; i++) {
         struct coord_peer *peer = &coord->peers[i];
         peer->joined = peer->unsure = peer->has_accepted = peer->pre_voted = false;
+        peer->levels = (struct coord_levels){ 0 };
     }
     coord->votes_missed_us = 0;
     coord->stands_again = false;

@@ -73,8 +73,66 @@ void check_send(struct world *w, struct node *node, const struct coord_out *out)
     }
 }
 
+/* 27: a row that this node's build, or a build that knows no more than the level, could not read. */
+static void row_is_known(const struct node *node, const struct coord_delta_row *row, int16_t level)
+{
+    if (row->removed || row->key.data[0] != COORD_TABLE_BROKER) {
+        HOLDS(27, row->removed || ot_load_u16(row->bytes.data) == 0);
+        return;
+    }
+    const int16_t known = node->levels.max == 0 ? coord_levels_known().max : node->levels.max, version = (int16_t)ot_load_u16(row->bytes.data);
+    HOLDS(27, version <= coord_level_version(OT_MIN(known, level), &ot_coord_broker_row_message));
+}
+
+static void rows_are_known(const struct node *node, struct ot_blob delta, int16_t level)
+{
+    struct coord_delta_reader in = coord_delta_reader_over(delta);
+    struct coord_delta_row row;
+    while (coord_delta_next(&in, &row)) {
+        row_is_known(node, &row, level);
+    }
+}
+
+/* 27: neither this node nor a broker that is registered is told of a level that it does not know. */
+static void level_is_known(const struct node *node, const struct coord_value *view)
+{
+    struct ot_coord_broker_row row;
+    const int16_t level = coord_value_level(view);
+    HOLDS(27, node->levels.max == 0 || coord_levels_have(node->levels, level));
+    for (int32_t id = INT32_MIN;;) {
+        uint8_t room[4096];
+        struct ot_arena arena;
+        ot_arena_init_with(&arena, room, sizeof room, 0);
+        if (coord_broker_next(view, id, &arena, &id, &row) != OT_OK) {
+            return;
+        }
+        const struct coord_levels known = { row.level_min, row.level_max };
+        HOLDS(27, coord_levels_have(known, level));
+    }
+}
+
+/* Of an acceptance: the level that it leads to, if it changes it. */
+static int16_t level_after(const struct node *node, struct ot_blob delta)
+{
+    struct coord_delta_reader in = coord_delta_reader_over(delta);
+    struct coord_delta_row row;
+    struct ot_coord_cluster_row cluster;
+    int16_t level = coord_value_level(coord_view(node->coord));
+    while (coord_delta_next(&in, &row)) {
+        if (!row.removed && row.key.data[0] == COORD_TABLE_CLUSTER && coord_cluster_of(row.bytes, &cluster) == OT_OK) {
+            level = cluster.feature_level;
+        }
+    }
+    return level;
+}
+
 void check_store(struct world *w, struct node *node, const struct coord_record *record)
 {
+    if (record->kind == COORD_RECORD_ACCEPT) {
+        const int16_t level = level_after(node, record->u.accept.delta);
+        HOLDS(27, node->levels.max == 0 || coord_levels_have(node->levels, level));
+        rows_are_known(node, record->u.accept.delta, level);
+    }
     if (record->kind == COORD_RECORD_TERM) {
         votes(w, node, record->u.term.term, record->u.term.voted_for);
     } else if (record->kind == COORD_RECORD_ACCEPT) {
@@ -171,6 +229,8 @@ void check_apply(struct world *w, struct node *node, const struct coord_out *out
         adds_up(view);
     }
     node->applied = out->stamp;
+    level_is_known(node, view);
+    rows_are_known(node, out->delta, coord_value_level(view));
     if (view->stamp.version == out->stamp.version) {                   /* a later one may have come in the same step */
         CHECK(coord_stamp_equal(view->stamp, out->stamp));
         committed(w, node, out->stamp, view);

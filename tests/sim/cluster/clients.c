@@ -54,12 +54,36 @@ static void ask_voters(struct world *w, struct node *node, struct client *client
     }
 }
 
+/* As the broker that runs in that node: again after each start, with what its build knows. */
+static void register_node(const struct node *node, struct coord_request *request)
+{
+    *request = (struct coord_request){ .if_version = -1, .ask = COORD_ASK_REGISTER, .u.register_ = { .broker_id = node->id, .incarnation_id = { { 7 } }, .rack = { .null = true },
+        .levels = node->levels, .release = ot_str_of("release") } };
+    ot_store_u64(request->u.register_.incarnation_id.bytes + 1, node->life);
+}
+
+/* Somebody upgrades: brokers register, and the level goes up when all know the next one. */
+static void prepare_upgrade(struct world *w, struct coord_request *request)
+{
+    const struct node *node = &w->nodes[ot_rng_below(&w->build_rng, w->node_count)];
+    if (ot_rng_chance(&w->build_rng, 0.7) && node->up && !node->observer) {
+        register_node(node, request);
+    } else {
+        request->ask = COORD_ASK_LEVEL;
+        request->u.level.level = (int16_t)(1 + ot_rng_below(&w->build_rng, BUILDS_NEWEST));
+    }
+}
+
 static void prepare(struct world *w, struct node *node, struct client *client)
 {
     struct coord_request *request = &client->request;
     uint64_t kind = ot_rng_below(&w->rng, 100);
     *request = (struct coord_request){ .if_version = -1 };
     client->acked_before = w->acked_version;
+    if (w->swarm.builds && !w->calm && ot_rng_chance(&w->build_rng, 0.2)) {
+        prepare_upgrade(w, request);
+        return;
+    }
     if (kind < 45) {
         snprintf(client->name, sizeof client->name, "topic%u", ++w->names);
         request->ask = COORD_ASK_CREATE_TOPIC;
@@ -85,7 +109,7 @@ static bool need_broker(const struct node *node)
     return coord_broker_get(coord_view(node->coord), 1, &arena, &row) != OT_OK || row.fenced;
 }
 
-static void prepare_broker(struct node *node, struct client *client)
+static void prepare_broker(const struct world *w, struct node *node, struct client *client)
 {
     struct ot_coord_broker_row row;
     struct ot_arena arena;
@@ -93,6 +117,9 @@ static void prepare_broker(struct node *node, struct client *client)
     ot_arena_init_with(&arena, room, sizeof room, 0);
     client->request = (struct coord_request){ .if_version = -1, .ask = COORD_ASK_REGISTER,
         .u.register_ = { .broker_id = 1, .incarnation_id = { { 7 } }, .rack = { .null = true } } };
+    if (w->swarm.builds) {
+        register_node(&w->nodes[0], &client->request);
+    }
     if (coord_broker_get(coord_view(node->coord), 1, &arena, &row) == OT_OK) {
         client->request.ask = COORD_ASK_HEARTBEAT;
         client->request.u.heartbeat = (struct coord_heartbeat){ .broker_id = 1, .broker_epoch = row.broker_epoch,
@@ -110,7 +137,7 @@ void client_ask(struct world *w)
         return;
     }
     if (node->leading && need_broker(node)) {
-        prepare_broker(node, client);
+        prepare_broker(w, node, client);
         client->acked_before = w->acked_version;
     } else {
         prepare(w, node, client);
@@ -139,6 +166,7 @@ void client_answered(struct world *w, struct node *node, struct coord_request *r
     struct client *client = OT_CONTAINER(request, struct client, request);
     CHECK(client->busy);
     client->busy = false;
+    *(request->error == OT_OK ? &w->raises : &w->raises_refused) += request->ask == COORD_ASK_LEVEL;
     if (request->error != OT_OK) {
         *(request->error == OT_ERR_CLOSED ? &w->unknown : &w->refused) += 1;
         return;

@@ -25,6 +25,7 @@ static void make_nodes(struct world *w)
         if (!node->observer) {
             ot_store_u32(node->dir_id.bytes, node->dir_number);
         }
+        node_rebuild(w, node);
         node->journal.fd = node->journal.term_fd = -1;
         node->disk = sim_disk_new(ot_rng_next(&w->rng));
         node->pages = coord_pages_new(64 << 20);
@@ -146,6 +147,8 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
     w->client_gap_us = gaps_us[ot_rng_below(&w->rng, OT_ARRAY_COUNT(gaps_us))];
     w->changes_voters = ot_rng_chance(&w->rng, 0.5);
     w->slow_max = ot_rng_chance(&w->rng, 0.3) ? 0.4 : 0.1;
+    ot_rng_seed(&w->build_rng, seed ^ UINT64_C(0x6a09e667f3bcc909));
+    w->swarm.builds = ot_rng_chance(&w->build_rng, 0.25);
     make_nodes(w);
     sim_swarm(w);
     w->next_fault_us = ot_rng_below(&w->rng, 8000000);
@@ -159,11 +162,12 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
     uint64_t trace = w->trace;
     if (verbose) {
         printf("seed %llu: %u+%u nodes, %lld versions, %llu publications, %llu elections, %llu acked, %llu refused, %llu unknown, %llu reads, %llu voter changes, "
-            "%llu crashes, %llu wipes, %llu damages, %llu snapshots, %llu wholes, trace %016llx\n", (unsigned long long)seed, w->voter_count, w->node_count - w->voter_count,
+            "%llu crashes, %llu wipes, %llu damages, %llu snapshots, %llu wholes, builds %d: %llu raises, %llu refused, %llu halts, trace %016llx\n", (unsigned long long)seed, w->voter_count, w->node_count - w->voter_count,
             (long long)w->commit_max, (unsigned long long)w->publications_count, (unsigned long long)w->elections, (unsigned long long)w->acked,
             (unsigned long long)w->refused, (unsigned long long)w->unknown, (unsigned long long)w->reads, (unsigned long long)w->voters_changes,
             (unsigned long long)w->crashes, (unsigned long long)w->wipes, (unsigned long long)w->damages, (unsigned long long)w->snapshots,
-            (unsigned long long)w->wholes, (unsigned long long)trace);
+            (unsigned long long)w->wholes, w->swarm.builds, (unsigned long long)w->raises, (unsigned long long)w->raises_refused, (unsigned long long)w->levels_unknown,
+            (unsigned long long)trace);
     }
     sim_now(seed, NULL);
     free_world(w);

@@ -253,7 +253,7 @@ static bool some(struct world *w, double chance) { return ot_rng_chance(&w->rng,
 bool sim_refounds;
 void sim_swarm(struct world *w)
 {
-    w->swarm = (struct swarm){ .parts = some(w, 0.7), .strikes = some(w, 0.7), .power = some(w, 0.4), .pauses = some(w, 0.5), .slow_nets = some(w, 0.3), .slow_disks = some(w, 0.3),
+    w->swarm = (struct swarm){ .builds = w->swarm.builds, .parts = some(w, 0.7), .strikes = some(w, 0.7), .power = some(w, 0.4), .pauses = some(w, 0.5), .slow_nets = some(w, 0.3), .slow_disks = some(w, 0.3),
         .disk_faults = some(w, 0.3), .wipes = some(w, 0.5), .damages = some(w, 0.5), .storms = some(w, 0.15), .refounds = (some(w, 0.06) || sim_refounds) && w->voter_count >= 3,
         .flips = some(w, 0.2) ? 0.01 : 0, .kills_at_store = some(w, 0.2) ? 0.02 : 0, .rate_spread = some(w, 0.2) ? 0.4 : 0.08 };
 }
@@ -269,7 +269,7 @@ void sim_calm(struct world *w)
         if (!node->observer) {
             sim_disk_faults(node->disk, &(struct sim_faults){ 0 });
         }
-        if (node->up && node->halted) {
+        if (node->up && (node->halted || (w->swarm.builds && node->levels.max < BUILDS_NEWEST))) {     /* the upgrade of all is done */
             node_stop(w, node, false);
         }
         if (!node->up) {

@@ -147,6 +147,11 @@ static void carry_out(struct world *w, struct node *node, const struct coord_out
         break;
     case COORD_REPLY: client_answered(w, node, out->request); break;
     case COORD_HALT:
+        if (out->error == OT_ERR_UNSUPPORTED_VERSION && w->swarm.builds && !w->calm) {
+            w->levels_unknown++;               /* it is started again, with another build by and by */
+            node->halted = true;
+            break;
+        }
         if (out->error != OT_ERR_IO && out->error != OT_ERR_NO_SPACE) {
             fprintf(stderr, "node %d halts: %s: %s\n", node->id, ot_err_name(out->error), out->text);
         }
@@ -192,7 +197,7 @@ static struct coord_config config_of(const struct world *w, const struct node *n
 {
     struct coord_config config = { .node_id = node->id, .dir_id = node->dir_id, .min_isr_default = 1, .partitions_max = 100000, .brokers_max = 8,
         .delta_bytes_max = 64 << 10, .snapshot_after_bytes = SNAPSHOT_AFTER_BYTES, .observer = node->observer, .join = node->learner,
-        .history_bytes = 24 << 10, .cluster_id = { .null = true } };
+        .history_bytes = 24 << 10, .cluster_id = { .null = true }, .levels = node->levels };
     static char founding[NODES_MAX][24];
     snprintf(founding[node->id - 1], sizeof founding[0], "cluster-%d-%u", node->id, node->dir_number);
     if (!node->observer && !node->learner) {
@@ -206,6 +211,16 @@ static struct coord_config config_of(const struct world *w, const struct node *n
     return config;
 }
 
+void node_rebuild(struct world *w, struct node *node)
+{
+    static const struct coord_levels builds[] = { { 1, 1 }, { 1, 1 }, { 1, 2 }, { 1, 2 }, { 1, BUILDS_NEWEST }, { 2, BUILDS_NEWEST } };
+    if (w->swarm.builds && w->calm) {
+        node->levels = (struct coord_levels){ 1, BUILDS_NEWEST };
+    } else if (w->swarm.builds && (node->levels.max == 0 || ot_rng_chance(&w->build_rng, 0.4))) {
+        node->levels = builds[ot_rng_below(&w->build_rng, OT_ARRAY_COUNT(builds))];
+    }
+}
+
 void node_start(struct world *w, struct node *node)
 {
     char text[400] = "";
@@ -214,6 +229,7 @@ void node_start(struct world *w, struct node *node)
         sim_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + 500000, .node = (uint32_t)(node - w->nodes), .life = node->life });
         return;
     }
+    node_rebuild(w, node);
     struct coord_config config = config_of(w, node);
     struct ot_io *io = sim_disk_io(node->disk);
     sim_disk_faults(node->disk, &(struct sim_faults){ 0 });
@@ -246,6 +262,14 @@ void node_start(struct world *w, struct node *node)
     node->last_is_accept = false;
     err = coord_new(&config, &image, ot_rng_next(&w->rng), &node->coord, text, sizeof text);
     coord_image_free(&image);
+    if (err == OT_ERR_UNSUPPORTED_VERSION && w->swarm.builds && !w->calm) {        /* what it has on its disk is of a later build */
+        w->levels_unknown++;
+        broker_journal_close(&node->journal);
+        node->up = false;
+        node->life++;
+        sim_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + 100000 + ot_rng_below(&w->build_rng, 2000000), .node = (uint32_t)(node - w->nodes), .life = node->life });
+        return;
+    }
     if (err != OT_OK) {
         fprintf(stderr, "node %d: %s %s\n", node->id, ot_err_name(err), text);
     }

@@ -1,5 +1,5 @@
 /* A whole cluster in one process: real coordinators over their real journals on simulated disks, a network that loses, doubles, delays, reorders, flips bits and parts, receivers and
- * disks that are slow, disks that fill up and fail, clocks that run at different rates, nodes that stop, pause, lose their page cache, the tail of their journal or their whole folder.
+ * disks that are slow, disks that fill up and fail, clocks that run at different rates, nodes of builds that know different feature levels, nodes that stop, pause, lose their page cache, the tail of their journal or their whole folder.
  * Which of these there are, and how much of them, is drawn for each seed. One seed, one exact trace. */
 #ifndef OT_SIM_CLUSTER_WORLD_H
 #define OT_SIM_CLUSTER_WORLD_H
@@ -9,7 +9,7 @@
 #include "../common/campaign.h"
 #include "../disk.h"
 
-enum { NODES_MAX = 8, CLIENTS = 12, EVENTS_MAX = 16384, JOBS_MAX = 8, COMMITS_MAX = 1 << 15, TOPICS_MAX = 4096, TERMS_MAX = 1 << 14, BLOCKS_MAX = 1 << 16, SNAPSHOT_AFTER_BYTES = 192 << 10 };
+enum { NODES_MAX = 8, CLIENTS = 12, EVENTS_MAX = 16384, JOBS_MAX = 8, COMMITS_MAX = 1 << 15, TOPICS_MAX = 4096, TERMS_MAX = 1 << 14, BLOCKS_MAX = 1 << 16, SNAPSHOT_AFTER_BYTES = 192 << 10, BUILDS_NEWEST = 3 };
 
 
 struct job { uint64_t token; bool sync; struct coord_record record; bool whole; };
@@ -32,10 +32,12 @@ struct node {
     int32_t durable_term, durable_vote; struct coord_stamp durable_accepted; uint64_t last_record_pos; bool last_is_accept;
     int32_t damaged_term;                      /* its journal lost an acceptance; -1 no doubt */
     struct coord_stamp applied; bool leading;
+    struct coord_levels levels;                /* that its build knows; zero: those of this program */
 };
 /* What this seed has of each kind of fault; none of most, so that a few kinds meet each other more often. */
 struct swarm {
     bool parts, strikes, power, pauses, slow_nets, slow_disks, disk_faults, wipes, damages, storms;
+    bool builds;                               /* nodes of several builds, up and down at each start, and somebody who raises the feature level */
     bool refounds;                             /* beyond what any majority stands: all founders but one lose everything. Nobody may found a second cluster beside the one that is left */
     double flips, kills_at_store, rate_spread;
 };
@@ -53,7 +55,7 @@ struct topic { char name[32]; struct ot_uuid id; };
 
 struct world {
     uint64_t seed;
-    struct ot_rng rng;
+    struct ot_rng rng, build_rng /* of its own, so that a seed without builds is what it was */;
     uint64_t now_us, order, trace;
     struct node nodes[NODES_MAX]; uint32_t node_count, voter_count;    /* the first voter_count are on the list */
     struct event *events; uint32_t event_count;        /* heap by (at, order) */
@@ -74,7 +76,7 @@ struct world {
     struct topic *topics; uint32_t topic_count;
     int64_t acked_version; bool blocks[BLOCKS_MAX];
     char founded_as[64];
-    uint64_t acked, unknown, refused, elections, flips, disk_failures, crashes, wipes, damages, wholes, snapshots, voters_changes, reads, publications_count;
+    uint64_t acked, unknown, refused, elections, flips, disk_failures, crashes, wipes, damages, wholes, snapshots, voters_changes, reads, publications_count, raises, raises_refused, levels_unknown;
     uint64_t acked_at_calm;
     uint32_t verbose, idle_ticks;
 };
@@ -93,6 +95,7 @@ void sim_calm(struct world *w);                /* all is mended, everybody comes
 void node_start(struct world *w, struct node *node);
 void node_stop(struct world *w, struct node *node, bool machine);
 void node_wipe(struct world *w, struct node *node);
+void node_rebuild(struct world *w, struct node *node);         /* the next start is of another build, perhaps; when all is calm, of the newest */
 void node_step(struct world *w, struct node *node, struct coord_in in);
 void node_job(struct world *w, struct node *node);
 void node_snapshot_end(struct world *w, struct node *node);

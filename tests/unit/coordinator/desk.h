@@ -29,13 +29,15 @@ struct desk {
     int32_t node_id; uint32_t voter_count;                     /* of a list 1, 2, 3; 0: alone, it is node 1 */
     enum ot_err fail_next;                                     /* the next STORE fails with this */
     uint32_t partitions_max, delta_bytes_max;
+    struct coord_levels levels;                                /* of the build; zero: this one */
+    char start_text[200];                                      /* what the last start said */
 };
 
 static inline struct coord_config desk_config(const struct desk *desk)
 {
     struct coord_config config = { .node_id = OT_MAX(desk->node_id, 1), .dir_id = { { 1, 2, 3 } }, .cluster_id = ot_str_of("desk-cluster"), .voter_host = ot_str_of("127.0.0.1"),
         .voter_port = 9093, .min_isr_default = 1, .partitions_max = desk->partitions_max, .brokers_max = 64, .delta_bytes_max = desk->delta_bytes_max,
-        .snapshot_after_bytes = 1 << 20, .voter_count = desk->voter_count };
+        .snapshot_after_bytes = 1 << 20, .voter_count = desk->voter_count, .levels = desk->levels };
     for (uint32_t i = 0; i < desk->voter_count; i++) {
         config.voters[i] = (struct coord_listed_voter){ (int32_t)i + 1, ot_str_of("127.0.0.1"), 9093 + (int32_t)i };
     }
@@ -164,6 +166,7 @@ static inline enum ot_err desk_start(struct desk *desk, uint32_t records)
     if (err == OT_OK) {
         err = coord_new(&config, &image, ++desk->seed, &desk->coord, text, sizeof text);
     }
+    snprintf(desk->start_text, sizeof desk->start_text, "%s", text);
     coord_image_free(&image);
     if (err == OT_OK) {
         desk_in(desk, (struct coord_in){ .kind = COORD_TICK });
