@@ -23,6 +23,7 @@ struct broker_ask {
     struct broker_coordinator *to;
     struct broker_ask *next;
     int64_t deadline_us;
+    int16_t version;                           /* of PeerAsk, in which it was passed on */
     bool uncertain;                            /* an attempt was cut off: it may have been done */
     struct ot_link_call link;
 };

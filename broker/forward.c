@@ -135,8 +135,8 @@ static enum ot_err read_answer(struct broker_ask *ask, const struct ot_buf *answ
     struct ot_reader in;
     struct ot_arena arena;
     ot_arena_init(&arena, ARENA_BYTES);
-    enum ot_err err = broker_peer_answer(OT_API_PEER_ASK, 0, answer, &arena, &in);
-    if (err == OT_OK) err = ot_wire_decode(ot_api_find(OT_API_PEER_ASK)->response, 0, &in, &arena, &response, NULL);
+    enum ot_err err = broker_peer_answer(OT_API_PEER_ASK, ask->version, answer, &arena, &in);
+    if (err == OT_OK) err = ot_wire_decode(ot_api_find(OT_API_PEER_ASK)->response, ask->version, &in, &arena, &response, NULL);
     if (err == OT_OK) err = broker_peer_answer_read(&response, &ask->request);
     ot_arena_free(&arena);
     return err;
@@ -168,7 +168,8 @@ static void pass_on(struct broker_coordinator *c, struct broker_ask *ask, int32_
     struct ot_arena arena;
     ot_arena_init(&arena, ARENA_BYTES);
     if (ask->request.ask == COORD_ASK_ALTER) ask->request.u.alter.term = coord_term(c->coord);
-    struct ot_buf *request = broker_peer_ask_write(&ask->request, &arena, &wire) == OT_OK ? broker_peer_frame(c->setup.peers->pool, OT_API_PEER_ASK, 0, &wire) : NULL;
+    ask->version = broker_peers_version(c->setup.peers, leader, OT_API_PEER_ASK);
+    struct ot_buf *request = broker_peer_ask_write(&ask->request, &arena, &wire) == OT_OK ? broker_peer_frame(c->setup.peers->pool, OT_API_PEER_ASK, ask->version, &wire) : NULL;
     ot_arena_free(&arena);
     if (request == NULL) {
         hold(c, ask);                          /* memory comes back */
@@ -322,7 +323,7 @@ void forward_message(struct broker_coordinator *c, uint32_t peer, struct ot_blob
     if (peers == NULL) return;
     ot_peer_message_request_defaults(&wire);
     wire.message = body;
-    struct ot_buf *request = broker_peer_frame(peers->pool, OT_API_PEER_MESSAGE, 0, &wire);
+    struct ot_buf *request = broker_peer_frame(peers->pool, OT_API_PEER_MESSAGE, broker_peers_version(peers, (int32_t)peer, OT_API_PEER_MESSAGE), &wire);
     struct message_out *out = request == NULL ? NULL : malloc(sizeof *out);
     if (out == NULL) {
         ot_buf_unref(request);

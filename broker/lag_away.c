@@ -81,7 +81,7 @@ static void ask(struct broker *broker, struct broker_lag *lag, int32_t leader, u
         free(asking);
         return;
     }
-    asking->call = (struct broker_peer_call){ .node_id = leader, .api = OT_API_PEER_LAG, .version = 0, .request = &request, .response = &asking->response, .arena = &asking->arena,
+    asking->call = (struct broker_peer_call){ .node_id = leader, .api = OT_API_PEER_LAG, .request = &request, .response = &asking->response, .arena = &asking->arena,
         .deadline_us = ot_exec_now_us(lag->call.home) + DEADLINE_US, .home = lag->call.home, .done = answered };
     for (uint32_t i = 0; i < asking->part_count; i++) lag->parts[asking->parts[i]].asked = true;
     lag->open++;

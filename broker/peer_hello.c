@@ -4,6 +4,8 @@
  *                                                   <-  node id, cluster id, nonce B, proof "server"
  *   PeerHello  the same, and proof "client"         ->                                                  only where there is a secret
  *                                                   <-  no error
+ *   ApiVersions                                     ->
+ *                                                   <-  which versions of what it knows (peer_versions.c)
  *
  *   proof   HMAC-SHA-256, key: the secret, of "ottla-peer-1" | role | node ids of both | nonce A | nonce B | port and host of who connects
  * Each side proves that it knows the secret for two nonces of which one is its own choice, so neither an old answer nor one made for the other role serves. The bytes that
@@ -121,7 +123,7 @@ enum ot_err broker_peer_hello(struct broker *broker, struct broker_hello *hello,
 
 /* ---- who connects */
 
-struct greeting { uint8_t mine[BROKER_NONCE_BYTES], theirs[BROKER_NONCE_BYTES]; int said; };
+struct greeting { uint8_t mine[BROKER_NONCE_BYTES], theirs[BROKER_NONCE_BYTES]; int said; bool met /* versions are asked for */; };
 OT_STATIC_ASSERT(sizeof(struct greeting) <= OT_LINK_GREET_BYTES, "the link keeps it");
 
 static enum ot_err say(struct broker_peer *peer, struct greeting *greeting, struct ot_blob proof, uint8_t *out, uint32_t cap_bytes, uint32_t *bytes_out)
@@ -183,7 +185,12 @@ enum ot_err broker_peer_greet(void *arg, void *memory, const uint8_t *answer, ui
         ot_random_bytes(greeting->mine, sizeof greeting->mine);
         return say(peer, greeting, (struct ot_blob){ .data = proof, .bytes = 0 }, out, cap_bytes, bytes_out);
     }
-    ot_arena_init(&arena, 4096);
+    ot_arena_init(&arena, 65536);
+    if (greeting->met) {
+        const enum ot_err known = broker_peer_versions_heard(peer, answer, answer_bytes, &arena);
+        ot_arena_free(&arena);
+        return known == OT_ERR_MALFORMED ? wrong(peer, ot_str_of("it does not say which versions it knows")) : known;
+    }
     enum ot_err err = heard(peer, greeting, answer, answer_bytes, &said, &arena);
     const struct hello_facts facts = { peer->peers->node_id, peer->id, peer->peers->port, peer->peers->host, greeting->mine, greeting->theirs };
     if (err == OT_OK && greeting->said == 1 && !proves(peer->peers, HELLO_SERVER, &facts, said.proof)) {
@@ -191,6 +198,9 @@ enum ot_err broker_peer_greet(void *arg, void *memory, const uint8_t *answer, ui
     } else if (err == OT_OK && greeting->said == 1 && peer->peers->secret_bytes > 0) {
         const uint32_t bytes = proof_of(peer->peers, HELLO_CLIENT, &facts, proof);
         err = say(peer, greeting, (struct ot_blob){ .data = proof, .bytes = bytes }, out, cap_bytes, bytes_out);
+    } else if (err == OT_OK) {
+        greeting->met = true;
+        err = broker_peer_versions_ask(out, cap_bytes, bytes_out);
     }
     ot_arena_free(&arena);
     return err;

@@ -31,7 +31,7 @@ static uint32_t place_of(const struct broker_peers *peers, int32_t id)         /
     return low;
 }
 
-static struct broker_peer *find(const struct broker_peers *peers, int32_t id)
+struct broker_peer *broker_peers_find(const struct broker_peers *peers, int32_t id)
 {
     const uint32_t at = place_of(peers, id);
     return at < peers->count && peers->all[at]->id == id ? peers->all[at] : NULL;
@@ -246,7 +246,7 @@ static void answered_here(struct ot_task *task)
 void broker_peers_send(struct broker_peers *peers, int32_t id, enum broker_peer_kind kind, struct ot_link_call *call)
 {
     pthread_mutex_lock(&peers->mutex);
-    struct ot_link *link = peers->stopped ? NULL : link_of(find(peers, id), kind);
+    struct ot_link *link = peers->stopped ? NULL : link_of(broker_peers_find(peers, id), kind);
     if (link != NULL) ot_link_send(link, call);        /* under the mutex: the link is not closed before it */
     pthread_mutex_unlock(&peers->mutex);
     if (link != NULL) return;
@@ -375,7 +375,7 @@ static void call_alone(struct broker_peers *peers, struct broker_peer_call *call
 {
     enum ot_err err = OT_ERR_CLOSED;
     pthread_mutex_lock(&peers->mutex);
-    struct broker_peer *peer = peers->stopped ? NULL : find(peers, call->node_id);
+    struct broker_peer *peer = peers->stopped ? NULL : broker_peers_find(peers, call->node_id);
     if (peer != NULL && peer->port != 0) {
         err = OT_ERR_BUSY;
         call->lane = lane_take(peer);
@@ -442,6 +442,7 @@ void broker_peer_call(struct broker *broker, struct broker_peer_call *call)
     struct broker_peers *peers = call->peers = broker->peers;
     call->error = OT_ERR_CLOSED;
     call->lane = NULL;
+    if (peers != NULL && broker_peer_api_own(call->api)) call->version = broker_peers_version(peers, call->node_id, call->api);
     call->link = (struct ot_link_call){ .answered = call_answered, .home = call->home, .deadline_us = call->deadline_us,
         .answer_bytes_max = call->answer_bytes_max == 0 ? ANSWER_BYTES_MAX : call->answer_bytes_max };
     if (peers != NULL && (call->link.request = broker_peer_frame(peers->pool, call->api, call->version, call->request)) != NULL) {
@@ -465,7 +466,7 @@ enum ot_err broker_peer_link(struct broker *broker, int32_t node_id, char host_o
     struct broker_peers *peers = broker->peers;
     if (peers == NULL) return OT_ERR_CLOSED;
     pthread_mutex_lock(&peers->mutex);
-    struct broker_peer *peer = peers->stopped ? NULL : find(peers, node_id);
+    struct broker_peer *peer = peers->stopped ? NULL : broker_peers_find(peers, node_id);
     const bool known = peer != NULL && peer->port != 0;
     if (known) {
         memcpy(host_out, peer->host, BROKER_PEER_HOST_BYTES);

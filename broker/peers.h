@@ -27,11 +27,16 @@ struct broker_peer_setup {                     /* of broker_setup; NULL there: t
 };
 enum { BROKER_PEER_HOST_BYTES = 256, BROKER_NONCE_BYTES = 32, BROKER_PROOF_BYTES = 32 };
 
+/* One of our own requests (keys from 10000), and the highest version of it that this build knows (coordinator/level.h). */
+struct ot_api;
+bool broker_peer_api_own(int16_t key);
+int16_t broker_peer_api_max(const struct ot_api *api);
+
 /* ---- calls to a peer, for anybody in broker/ */
 
 struct broker_peer_call {                      /* the caller's memory until broker_peer_call_end */
     int32_t node_id;
-    int16_t api, version;                      /* as in base/wire/apis.h */
+    int16_t api, version;                      /* as in base/wire/apis.h; of our own requests the version is chosen here, by what the peer knows */
     const void *request;                       /* of that message; read before broker_peer_call returns */
     void *response;                            /* memory for the answer's struct */
     struct ot_arena *arena;                    /* its arrays */

@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 enum broker_peer_kind { BROKER_PEER_MESSAGES, BROKER_PEER_ASKS, BROKER_PEER_CALLS, BROKER_PEER_KINDS };   /* a connection each: none waits behind the others */
-enum { BROKER_PEERS_MAX = 2048, BROKER_SECRET_BYTES_MAX = 4096, BROKER_PEER_LANES = 32 };
+enum { BROKER_PEERS_MAX = 2048, BROKER_SECRET_BYTES_MAX = 4096, BROKER_PEER_LANES = 32, BROKER_PEER_APIS = 6 /* of our own, keys from 10000 */ };
 
 struct broker_peer_lane { struct ot_link *link; struct broker_peer_call *call; };      /* guarded by the mutex; call NULL: free */
 
@@ -24,6 +24,7 @@ struct broker_peer {
     _Atomic bool elsewhere;                                    /* a hello named other_host while the connection was up */
     _Atomic bool dead;                                         /* and its machine says that nobody listens there any more */
     _Atomic bool failing;                                      /* said so in the log */
+    _Atomic int versions[BROKER_PEER_APIS];                    /* in which it is asked, of each (peer_versions.c) */
 };
 struct broker_peers {
     struct ot_links *links;
@@ -49,6 +50,14 @@ void broker_peers_send(struct broker_peers *peers, int32_t id, enum broker_peer_
 void broker_peers_tell_dead(struct broker_peers *peers);       /* gone() again for all that are known to be, on the caller's thread */
 void broker_peers_hang_up(struct broker_peers *peers, enum broker_peer_kind kind);     /* what is under way there is answered with CLOSED */
 uint32_t broker_peers_up(struct broker_peers *peers);          /* peers with a connection for messages */
+
+struct broker_peer *broker_peers_find(const struct broker_peers *peers, int32_t id);      /* mutex held; NULL: not known */
+
+/* peer_versions.c */
+int16_t broker_peers_version(struct broker_peers *peers, int32_t id, int16_t key);         /* of one of our own requests to it */
+enum ot_err broker_peer_versions_ask(uint8_t *out, uint32_t cap_bytes, uint32_t *bytes_out);
+/* MALFORMED; UNSUPPORTED_VERSION: there is a request that both know and no version of it, which was logged. */
+enum ot_err broker_peer_versions_heard(struct broker_peer *peer, const uint8_t *answer, uint32_t answer_bytes, struct ot_arena *arena);
 
 /* peer_hello.c */
 enum ot_err broker_peer_greet(void *arg, void *memory, const uint8_t *answer, uint32_t answer_bytes, uint8_t *out, uint32_t cap_bytes, uint32_t *bytes_out);

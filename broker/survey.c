@@ -172,7 +172,7 @@ static void ask(struct broker_survey_asked *asked, int64_t deadline_us)
         return;
     }
     survey->open++;
-    asked->call = (struct broker_peer_call){ .node_id = asked->broker_id, .api = OT_API_PEER_LOG_ENDS, .version = 0, .request = &asked->request, .response = &asked->response,
+    asked->call = (struct broker_peer_call){ .node_id = asked->broker_id, .api = OT_API_PEER_LOG_ENDS, .request = &asked->request, .response = &asked->response,
         .arena = &asked->arena, .answer_bytes_max = ANSWER_ARENA_BYTES, .deadline_us = deadline_us, .home = broker->setup.coord_exec, .done = answered };
     broker_peer_call(broker, &asked->call);
 }

@@ -106,7 +106,7 @@ static void ask(struct gathering *all, uint32_t index, const char *target)
         if (rest_inner_start(&own, own_answered, leg) == NULL) one_less(all);
         return;
     }
-    leg->peer = (struct broker_peer_call){ .node_id = all->told.brokers[index].broker, .api = OT_API_PEER_REST, .version = 0, .request = &all->request, .response = &leg->response,
+    leg->peer = (struct broker_peer_call){ .node_id = all->told.brokers[index].broker, .api = OT_API_PEER_REST, .request = &all->request, .response = &leg->response,
         .arena = &leg->arena, .answer_bytes_max = ANSWER_BYTES_MAX + ARENA_BYTES, .deadline_us = ot_exec_now_us(call->home) + REST_GATHER_US, .home = call->home, .done = answered,
         .alone = true };
     leg->asking = true;

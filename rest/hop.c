@@ -198,7 +198,7 @@ static void send(struct rest_hop *hop)
     if (call->method == REST_GET) patience_us = OT_MIN(patience_us, READ_US + hop->waits_ms * 1000);
     hop->tries++;
     hop->request.timeout_ms = (int32_t)(left_us / 1000);
-    hop->peer = (struct broker_peer_call){ .node_id = hop->node, .api = OT_API_PEER_REST, .version = 0, .request = &hop->request, .response = &hop->response, .arena = &hop->arena,
+    hop->peer = (struct broker_peer_call){ .node_id = hop->node, .api = OT_API_PEER_REST, .request = &hop->request, .response = &hop->response, .arena = &hop->arena,
         .answer_bytes_max = REST_HOP_BYTES_MAX + ARENA_BYTES, .deadline_us = now_us + patience_us, .home = call->home, .done = answered, .alone = true };
     hop->asking = true;
     broker_peer_call(call->broker, &hop->peer);

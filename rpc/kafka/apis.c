@@ -139,7 +139,7 @@ OT_STATIC_ASSERT(OT_ARRAY_COUNT(rpc_apis) <= RPC_APIS_MAX, "series are kept per 
 
 int16_t rpc_api_max(const struct rpc_api *row, const struct ot_api *api)
 {
-    const int16_t stable = ot_api_version_max(api, false);
+    const int16_t stable = broker_peer_api_own(api->key) ? broker_peer_api_max(api) : ot_api_version_max(api, false);
     return row->max_version >= 0 && row->max_version < stable ? row->max_version : stable;
 }
 

@@ -16,24 +16,22 @@
 #include "base/wire/peer_rest_request.h"
 #include "base/wire/peer_rest_response.h"
 
-static bool is_own(int16_t key) { return key >= 10000; }
-
 bool rpc_peer_unready(const struct rpc_kafka_server *server, const struct rpc_conn *door, int16_t key)
 {
     struct broker_health health;
-    if (!server->peer || !door->hello->done || is_own(key) || key == OT_API_API_VERSIONS) return false;
+    if (!server->peer || !door->hello->done || broker_peer_api_own(key) || key == OT_API_API_VERSIONS) return false;
     broker_health(server->broker, &health);
     return !health.ready;
 }
 
 bool rpc_peer_serves(const struct rpc_kafka_server *server, const struct rpc_conn *door, int16_t key)
 {
-    if (!server->peer) return !is_own(key);
+    if (!server->peer) return !broker_peer_api_own(key);
     if (key == OT_API_PEER_HELLO || key == OT_API_API_VERSIONS) return true;
     return door->hello->done && !rpc_peer_unready(server, door, key);
 }
 
-bool rpc_peer_lists(const struct rpc_kafka_server *server, int16_t key) { return server->peer || !is_own(key); }
+bool rpc_peer_lists(const struct rpc_kafka_server *server, int16_t key) { return server->peer || !broker_peer_api_own(key); }
 
 RPC_HANDLER(peer_hello)
 {

@@ -3,6 +3,8 @@
 
 #include "base/net/address.h"
 #include "base/util.h"
+#include "base/wire/api_versions_request.h"
+#include "base/wire/api_versions_response.h"
 #include "base/wire/apis.h"
 #include "broker/peer_ask.h"
 #include "broker/room.h"
@@ -25,6 +27,22 @@ static struct broker_peers *peers_of(int32_t id, const char *secret, const char 
 }
 
 struct talk { struct broker_peers *client, *server; struct broker_peer peer; struct broker *broker; struct broker_hello hello; uint8_t memory[OT_LINK_GREET_BYTES]; int rounds; };
+static int16_t theirs_min, theirs_max;         /* of PeerAsk, at the server */
+
+static uint32_t versions_told(uint8_t *out, uint32_t cap_bytes)
+{
+    const struct ot_api *api = ot_api_find(OT_API_API_VERSIONS);
+    struct ot_api_versions_response_api_version keys[] = { { .api_key = OT_API_FETCH, .max_version = 17 }, { .api_key = OT_API_PEER_HELLO }, { .api_key = OT_API_PEER_ASK, .min_version = theirs_min, .max_version = theirs_max },
+        { .api_key = 10099, .min_version = 7, .max_version = 9 } };
+    struct ot_api_versions_response response;
+    struct ot_writer writer = ot_writer_over(out, cap_bytes);
+    ot_api_versions_response_defaults(&response);
+    response.api_keys = (struct ot_api_versions_response_api_version_array){ keys, OT_ARRAY_COUNT(keys) };
+    assert_int_equal(ot_wire_response_header_encode(api, 0, 1, &writer), OT_OK);
+    assert_int_equal(ot_wire_encode(api->response, 0, &response, &writer, NULL), OT_OK);
+    return (uint32_t)(writer.at - out);
+}
+
 
 /* Runs the greeting to its end; what the client makes of it. change: called on each request and answer before it is handed over. */
 static enum ot_err greet(struct talk *talk, void (*change)(struct ot_peer_hello_request *request, struct ot_peer_hello_response *response))
@@ -32,7 +50,8 @@ static enum ot_err greet(struct talk *talk, void (*change)(struct ot_peer_hello_
     const struct ot_api *api = ot_api_find(OT_API_PEER_HELLO);
     uint8_t said[2048], heard[2048];
     uint32_t said_bytes = 0, heard_bytes = 0;
-    for (talk->rounds = 0; talk->rounds < 4; talk->rounds++) {
+    memset(talk->memory, 0, sizeof talk->memory);              /* as a link does */
+    for (talk->rounds = 0; talk->rounds < 5; talk->rounds++) {
         enum ot_err err = broker_peer_greet(&talk->peer, talk->memory, talk->rounds == 0 ? NULL : heard, heard_bytes, said, sizeof said, &said_bytes);
         if (err != OT_OK || said_bytes == 0) return err;
         struct ot_wire_request_header header;
@@ -42,6 +61,12 @@ static enum ot_err greet(struct talk *talk, void (*change)(struct ot_peer_hello_
         ot_arena_init(&arena, 65536);
         struct ot_reader in = ot_reader_over(said, said_bytes);
         assert_int_equal(ot_wire_request_header_decode(&in, &arena, &header, NULL), OT_OK);
+        if (header.key == OT_API_API_VERSIONS) {
+            assert_true(talk->hello.done);
+            heard_bytes = versions_told(heard, sizeof heard);
+            ot_arena_free(&arena);
+            continue;
+        }
         assert_int_equal(ot_wire_decode_all(api->request, 0, &in, &arena, &request, NULL), OT_OK);
         if (change != NULL) change(&request, NULL);
         enum ot_err refused = broker_peer_hello(talk->broker, &talk->hello, &request, &response);
@@ -154,22 +179,79 @@ static void old_reflected_and_changed_proofs_do_not_serve(void **state)
     }
 }
 
+/* ---- versions */
+
+static void a_peer_is_asked_in_the_highest_version_that_both_know(void **state)
+{
+    (void)state;
+    const struct { int16_t min, max, asked; } cases[] = { { 0, 0, 0 }, { 0, 1, 1 }, { 0, 9, 1 }, { 1, 5, 1 } };
+    struct talk *talk = calloc(1, sizeof *talk);
+    talk->broker = calloc(1, sizeof *talk->broker);
+    talk->client = peers_of(1, secret, "c");
+    talk->server = talk->broker->peers = peers_of(2, secret, "c");
+    broker_peers_address(talk->client, 2, ot_str_of("127.0.0.1"), 7002, false);
+    struct broker_peer *peer = broker_peers_find(talk->client, 2);
+    assert_int_equal(broker_peers_version(talk->client, 2, OT_API_PEER_ASK), 0);       /* it has not said anything yet */
+    assert_int_equal(broker_peers_version(talk->client, 9, OT_API_PEER_ASK), 0);
+    for (size_t i = 0; i < OT_ARRAY_COUNT(cases); i++) {
+        theirs_min = cases[i].min;
+        theirs_max = cases[i].max;
+        memset(&talk->hello, 0, sizeof talk->hello);
+        talk->peer = (struct broker_peer){ .peers = talk->client, .id = 2, .host = "127.0.0.1", .port = 7002 };
+        assert_int_equal(greet(talk, NULL), OT_OK);
+        assert_int_equal(talk->peer.versions[OT_API_PEER_ASK - OT_API_PEER_HELLO], cases[i].asked);
+        assert_int_equal(talk->peer.versions[OT_API_PEER_REST - OT_API_PEER_HELLO], 0);        /* it did not speak of it */
+        atomic_store(&peer->versions[OT_API_PEER_ASK - OT_API_PEER_HELLO], talk->peer.versions[OT_API_PEER_ASK - OT_API_PEER_HELLO]);
+        assert_int_equal(broker_peers_version(talk->client, 2, OT_API_PEER_ASK), cases[i].asked);
+    }
+    theirs_min = 2;                            /* it forgot what we speak */
+    theirs_max = 5;
+    memset(&talk->hello, 0, sizeof talk->hello);
+    talk->peer = (struct broker_peer){ .peers = talk->client, .id = 2, .host = "127.0.0.1", .port = 7002 };
+    assert_int_equal(greet(talk, NULL), OT_ERR_UNSUPPORTED_VERSION);
+    assert_true(talk->peer.failing);           /* which the log says */
+    theirs_min = 0;
+    broker_peers_free(talk->client);
+    broker_peers_free(talk->server);
+    free(talk->broker);
+    free(talk);
+}
+
 /* ---- requests to the coordinator */
 
 static struct ot_arena arena;
 
-static struct coord_request back(const struct coord_request *request, int32_t sender, enum ot_err expected)
+static struct coord_request back_in(int16_t version, const struct coord_request *request, int32_t sender, enum ot_err expected)
 {
     struct ot_peer_ask_request wire, again;
     struct coord_request out = { 0 };
     uint8_t *bytes = ot_arena_alloc(&arena, 65536);
     assert_int_equal(broker_peer_ask_write(request, &arena, &wire), OT_OK);
     struct ot_writer writer = ot_writer_over(bytes, 65536);
-    assert_int_equal(ot_wire_encode(ot_api_find(OT_API_PEER_ASK)->request, 0, &wire, &writer, NULL), OT_OK);
+    assert_int_equal(ot_wire_encode(ot_api_find(OT_API_PEER_ASK)->request, version, &wire, &writer, NULL), OT_OK);
     struct ot_reader in = ot_reader_over(bytes, (size_t)(writer.at - bytes));
-    assert_int_equal(ot_wire_decode_all(ot_api_find(OT_API_PEER_ASK)->request, 0, &in, &arena, &again, NULL), OT_OK);
+    assert_int_equal(ot_wire_decode_all(ot_api_find(OT_API_PEER_ASK)->request, version, &in, &arena, &again, NULL), OT_OK);
     assert_int_equal(broker_peer_ask_read(&again, sender, &arena, &out), expected);
     return out;
+}
+
+static struct coord_request back(const struct coord_request *request, int32_t sender, enum ot_err expected) { return back_in(0, request, sender, expected); }
+
+static void a_registration_says_its_levels_in_any_version_and_its_release_where_there_is_room(void **state)
+{
+    (void)state;
+    ot_arena_init(&arena, 1 << 20);
+    struct coord_request ask = { .ask = COORD_ASK_REGISTER, .if_version = -1, .u.register_ = { .broker_id = 7, .rack = { .null = true }, .levels = { 1, 5 }, .release = ot_str_of("9.1") } };
+    for (int16_t version = 0; version <= ot_api_find(OT_API_PEER_ASK)->version_max; version++) {
+        struct coord_request out = back_in(version, &ask, 7, OT_OK);
+        assert_int_equal(out.u.register_.levels.min, 1);
+        assert_int_equal(out.u.register_.levels.max, 5);
+        assert_true(version == 0 ? out.u.register_.release.null : ot_str_equal(out.u.register_.release, ot_str_of("9.1")));
+    }
+    struct coord_request raise = back(&(struct coord_request){ .ask = COORD_ASK_LEVEL, .if_version = -1, .u.level = { 2 } }, 7, OT_OK);
+    assert_int_equal(raise.u.level.level, 2);
+    back(&(struct coord_request){ .ask = COORD_ASK_LEVEL, .if_version = -1, .u.level = { 0 } }, 7, OT_ERR_MALFORMED);
+    ot_arena_free(&arena);
 }
 
 static void every_request_survives_the_way(void **state)
@@ -414,7 +496,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(brokers_that_know_the_same_secret_meet), cmocka_unit_test(brokers_that_do_not_are_refused_by_both_sides),
         cmocka_unit_test(strangers_and_doubles_are_refused), cmocka_unit_test(old_reflected_and_changed_proofs_do_not_serve),
-        cmocka_unit_test(every_request_survives_the_way), cmocka_unit_test(nobody_speaks_for_another_broker_and_nothing_is_missing),
+        cmocka_unit_test(a_peer_is_asked_in_the_highest_version_that_both_know), cmocka_unit_test(a_registration_says_its_levels_in_any_version_and_its_release_where_there_is_room), cmocka_unit_test(every_request_survives_the_way), cmocka_unit_test(nobody_speaks_for_another_broker_and_nothing_is_missing),
         cmocka_unit_test(answers_come_back_by_name), cmocka_unit_test(a_hello_does_not_move_a_peer_that_is_reached), cmocka_unit_test(calls_that_are_alone_end_and_leave_room), cmocka_unit_test(voters_are_read_as_they_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
