@@ -73,8 +73,8 @@ static void hook_role(void *arg, bool leading, int32_t leader, int32_t term)
 static void hook_halted(void *arg, enum ot_err err, const char *text)
 {
     struct broker *broker = arg;
-    (void)text;
-    atomic_store(&broker->halted_text, err == OT_ERR_IO ? "the metadata journal cannot be written (I/O error): restart on a working disk"
+    snprintf(broker->halted_words, sizeof broker->halted_words, "%s", text);       /* once: nothing halts twice */
+    atomic_store(&broker->halted_text, err == OT_ERR_UNSUPPORTED_VERSION ? broker->halted_words : err == OT_ERR_IO ? "the metadata journal cannot be written (I/O error): restart on a working disk"
         : "the metadata journal cannot be written");
     atomic_store(&broker->stage, BROKER_HALTED);
     tell(broker, &broker->starting.failed);

@@ -38,6 +38,7 @@ struct broker_setup {
     struct ot_pool *decode_pool;               /* decoding windows and recompressed batches */
     const struct broker_listener *listeners; uint32_t listener_count;    /* as bound, for registration and Metadata */
     const struct broker_peer_setup *peer;      /* NULL: a cluster of one, which nobody joins */
+    const char *release;                       /* of this build, which the cluster is told (at most 64 bytes); NULL: nothing. Outlives the broker */
     bool (*give_up)(void *arg); void *give_up_arg;             /* asked while the start waits for others; NULL: it waits for ever */
 };
 /* Its listeners changed while it runs: the cluster is told, so that other brokers send clients there. Copied; the log says when it is known. Any thread. */

@@ -1,4 +1,4 @@
-/* What an operator asks of the coordinator that is no change of topics or configs: to step down, to forget a broker. Each is one request to whoever leads, answered once it is done. */
+/* What an operator asks of the coordinator that is no change of topics or configs: to step down, to forget a broker, to raise the feature level. Each is one request to whoever leads, answered once it is done. */
 #ifndef OT_BROKER_CONTROL_H
 #define OT_BROKER_CONTROL_H
 
@@ -6,12 +6,14 @@
 
 enum broker_control_kind {
     BROKER_RESIGN,                             /* the coordinator hands its role over: ELIGIBLE_LEADERS_NOT_AVAILABLE when no other voter lives */
+    BROKER_RAISE,                              /* ottla.version goes up to level (features.h): INVALID_UPDATE_VERSION when a broker or voter does not know it, with words who */
     BROKER_FORGET                              /* a fenced broker without replicas and without a vote: INVALID_REQUEST when it is not one, BROKER_ID_NOT_REGISTERED */
 };
 struct broker_control {
     struct broker_call call;
     enum broker_control_kind kind;
     int32_t broker_id;                         /* FORGET */
+    int16_t level;                             /* RAISE */
     bool validate_only;
     int32_t timeout_ms;
     enum ot_err error; char text[BROKER_TEXT_MAX];

@@ -158,10 +158,11 @@ void broker_listeners_changed(struct broker *broker, const struct broker_listene
 static struct coord_request registration(struct broker *broker, enum coord_boot boot)
 {
     const struct broker_member *member = &broker->member;
-    const char *rack = config_of(broker)->broker_rack;
+    const char *rack = config_of(broker)->broker_rack, *release = broker->setup.release;
     return (struct coord_request){ .ask = COORD_ASK_REGISTER, .if_version = -1, .u.register_ = { .broker_id = broker->node_id, .boot_class = boot,
         .incarnation_id = member->incarnation_id, .endpoints = member->endpoints, .endpoint_count = member->endpoint_count, .dir_ids = member->dirs,
-        .dir_count = member->dir_count, .rack = rack == NULL ? (struct ot_str){ .null = true } : ot_str_of(rack) } };
+        .dir_count = member->dir_count, .rack = rack == NULL ? (struct ot_str){ .null = true } : ot_str_of(rack),
+        .levels = coord_levels_known(), .release = release == NULL ? (struct ot_str){ .null = true } : ot_str_of(release) } };
 }
 
 static bool gives_up(struct broker *broker) { return broker->setup.give_up != NULL && broker->setup.give_up(broker->setup.give_up_arg); }
@@ -231,17 +232,31 @@ static void note_answer(struct broker *broker, const struct coord_request *reque
     pthread_mutex_unlock(&member->mutex);
 }
 
-static bool is_telling(const struct broker_member *member) { return member->told_version != member->endpoints_version; }
+/* The feature level went up, and the row has room for what it had none before. */
+static bool release_untold(struct broker *broker)
+{
+    const struct coord_value *value = broker_coordinator_value(broker->coordinator);
+    struct ot_coord_broker_row row;
+    struct ot_arena arena;
+    uint8_t room[4096];
+    if (broker->setup.release == NULL || coord_level_version(coord_value_level(value), &ot_coord_broker_row_message) < 1) return false;
+    ot_arena_init_with(&arena, room, sizeof room, 64u << 10);
+    const bool untold = coord_broker_get(value, broker->node_id, &arena, &row) == OT_OK && row.broker_epoch == atomic_load(&broker->broker_epoch) && row.release.null;
+    ot_arena_free(&arena);
+    return untold;
+}
+
+static bool is_telling(struct broker *broker) { return broker->member.told_version != broker->member.endpoints_version || release_untold(broker); }
 
 static void registered(struct broker *broker, const struct coord_request *request)
 {
     struct broker_member *member = &broker->member;
-    const bool again = member->registering || request->version != atomic_load(&broker->broker_epoch);
+    const bool again = member->registering || request->version != atomic_load(&broker->broker_epoch), told = member->told_version != member->asked_version;
     if (request->error == OT_OK) {
         member->told_version = member->asked_version;
     }
     if (request->error == OT_OK && !again) {
-        ot_log(OT_LOG_INFO, "broker", "listeners_told", "node=%d endpoints=%u", broker->node_id, request->u.register_.endpoint_count);
+        if (told) ot_log(OT_LOG_INFO, "broker", "listeners_told", "node=%d endpoints=%u", broker->node_id, request->u.register_.endpoint_count);
         return;
     }
     member->registering = member->registering && request->error != OT_OK;
@@ -285,7 +300,7 @@ static void answered(struct broker_ask *ask)
     } else {
         beaten(broker, &ask->request);
     }
-    const bool soon = ask->request.error != OT_OK || registration_ || is_telling(member) || member->registering || (member->serving && ask->request.fenced);
+    const bool soon = ask->request.error != OT_OK || registration_ || is_telling(broker) || member->registering || (member->serving && ask->request.fenced);
     beat_at(broker, member->leaving ? LEAVING_US : soon ? SOON_US : (int64_t)config_of(broker)->broker_heartbeat_interval_ms * 1000);
 }
 
@@ -326,7 +341,7 @@ static bool tails_settled(struct broker *broker)
 static void beat(struct broker *broker)
 {
     struct broker_member *member = &broker->member;
-    const bool telling = is_telling(member);
+    const bool telling = is_telling(broker);
     if (member->asking || !(member->begun || telling)) {
         return;                                /* the answer sets the next */
     }
@@ -362,6 +377,9 @@ void broker_member_applied(struct broker *broker, struct ot_blob delta)
 {
     struct coord_delta_reader in = coord_delta_reader_over(delta);
     struct coord_delta_row row;
+    if (release_untold(broker)) {
+        beat_at(broker, 0);
+    }
     while (broker->member.begun && coord_delta_next(&in, &row)) {
         if (row.key.bytes > 0 && row.key.data[0] == COORD_TABLE_BROKER) {
             beat_at(broker, AFTER_CHANGE_US);

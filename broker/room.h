@@ -137,7 +137,7 @@ struct broker {
     struct broker_events *events;
     struct { pthread_mutex_t mutex; bool open; struct broker_rest_door door; } rest;
     _Atomic int stage;
-    _Atomic(const char *) halted_text;
+    _Atomic(const char *) halted_text; char halted_words[COORD_TEXT_MAX];      /* written before stage */
     int32_t node_id;
     _Atomic int64_t broker_epoch;
     int64_t started_wall_ms;

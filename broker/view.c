@@ -130,7 +130,7 @@ void broker_view_cluster(const struct broker_view *view, struct broker_view_clus
     struct ot_coord_cluster_row row;
     enum ot_err err = coord_cluster_get(&view->value, &row);
     OT_ASSERT(err == OT_OK);                   /* rows were checked when they came from the disk, and are ours since */
-    *out = (struct broker_view_cluster){ row.cluster_id, view->controller_id, view->term, view->value.stamp.version, view->this_broker, row.forced_ms };
+    *out = (struct broker_view_cluster){ row.cluster_id, view->controller_id, view->term, view->value.stamp.version, view->this_broker, row.feature_level, row.forced_ms };
 }
 
 bool broker_view_next_broker(const struct broker_view *view, int32_t after, struct ot_arena *arena, struct broker_view_broker *out)
@@ -149,7 +149,7 @@ bool broker_view_next_broker(const struct broker_view *view, int32_t after, stru
         endpoints[i] = (struct broker_view_endpoint){ one->name, one->host, one->port, one->security };
     }
     *out = (struct broker_view_broker){ .id = id, .epoch = row.broker_epoch, .fenced = row.fenced, .stopping = row.in_controlled_shutdown, .draining = broker_view_draining(view, id),
-        .leaving = broker_view_leaving(view, id), .rack = row.rack, .endpoints = endpoints, .endpoint_count = (uint32_t)row.endpoints.count };
+        .leaving = broker_view_leaving(view, id), .rack = row.rack, .level_min = row.level_min, .level_max = row.level_max, .release = row.release, .endpoints = endpoints, .endpoint_count = (uint32_t)row.endpoints.count };
     return true;
 }
 

@@ -13,11 +13,12 @@ const struct broker_view *broker_view_take(struct broker *broker);
 void broker_view_give(const struct broker_view *view);
 
 struct broker_view_cluster { struct ot_str cluster_id; int32_t controller_id; int32_t term; int64_t version; int32_t this_broker;
-    int64_t forced_ms /* wall time at which voters were forced: metadata may have been lost then; 0 never */; };
+    int16_t level /* ottla.version that is final */; int64_t forced_ms /* wall time at which voters were forced: metadata may have been lost then; 0 never */; };
 void broker_view_cluster(const struct broker_view *view, struct broker_view_cluster *out);
 
 struct broker_view_endpoint { struct ot_str listener, host /* null: as the client reached it */; int32_t port; struct ot_str security; };
-struct broker_view_broker { int32_t id; int64_t epoch; bool fenced, stopping, draining /* in maintenance */, leaving /* decommissioned */; struct ot_str rack; const struct broker_view_endpoint *endpoints; uint32_t endpoint_count; };
+struct broker_view_broker { int32_t id; int64_t epoch; bool fenced, stopping, draining /* in maintenance */, leaving /* decommissioned */; struct ot_str rack; int16_t level_min, level_max /* of ottla.version, that its build knows */;
+    struct ot_str release /* of its build; null: it did not say, or the level has no room for it */; const struct broker_view_endpoint *endpoints; uint32_t endpoint_count; };
 /* Next row after `after` (start with INT32_MIN); false at the end. scratch memory for arrays comes from the arena. */
 bool broker_view_next_broker(const struct broker_view *view, int32_t after, struct ot_arena *arena, struct broker_view_broker *out);
 

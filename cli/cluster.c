@@ -86,6 +86,13 @@ static int local_health(const struct cli_args *args, struct cli_api *api)
     return code < 0 ? CLI_DONE : code == CLI_FAILED ? CLI_PROBLEMS : code;
 }
 
+void cli_hints_print(const json_t *body)
+{
+    const json_t *hint;
+    size_t i;
+    json_array_foreach(json_object_get(body, "hints"), i, hint) fprintf(stderr, "hint: %s\n", json_string_value(hint));
+}
+
 int cli_cluster_health_run(const struct cli_args *args)
 {
     static const struct cli_column columns[] = {
@@ -101,6 +108,7 @@ int cli_cluster_health_run(const struct cli_args *args)
     const bool good = strcmp(cli_json_text(body, "status", ""), "ok") == 0;
     if (!cli_flag_given(args, "quiet")) {
         if (!wants_json(args)) fprintf(stderr, "%s\n", cli_json_text(body, "status", "?"));
+        if (!wants_json(args)) cli_hints_print(body);
         code = cli_print_list(args, columns, OT_ARRAY_COUNT(columns), json_incref(json_object_get(body, "checks")), text);
         text = NULL;
     }
@@ -240,6 +248,7 @@ static int list_features(const struct cli_args *args, struct cli_api *api)
 {
     static const struct cli_column columns[] = {
         {"name", CLI_COLUMN_TEXT, false}, {"level", CLI_COLUMN_NUMBER, false}, {"min", CLI_COLUMN_NUMBER, false}, {"max", CLI_COLUMN_NUMBER, false},
+        {"raisable_to", CLI_COLUMN_NUMBER, false},
     };
     json_t *body = NULL;
     char *text = NULL;

@@ -3,6 +3,7 @@
 #define OT_CLI_CLUSTER_H
 
 #include "cli/command.h"
+#include <jansson.h>
 
 extern const struct cli_flag cli_cluster_health_flags[], cli_cluster_jobs_flags[], cli_cluster_feature_flags[];
 int cli_cluster_info_run(const struct cli_args *args);
@@ -11,5 +12,6 @@ int cli_cluster_brokers_run(const struct cli_args *args);
 int cli_cluster_jobs_run(const struct cli_args *args);
 int cli_cluster_losses_run(const struct cli_args *args);
 int cli_cluster_feature_run(const struct cli_args *args);
+void cli_hints_print(const json_t *body);       /* on stderr: what an answer says could be better */
 
 #endif

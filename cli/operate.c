@@ -1,5 +1,6 @@
 #include "cli/operate.h"
 #include "cli/api.h"
+#include "cli/cluster.h"
 #include "cli/shared.h"
 #include "cli/text.h"
 #include "cli/topic_table.h"
@@ -202,6 +203,7 @@ int cli_cluster_restart_check_run(const struct cli_args *args)
     if (code < 0) code = ask(&api, "GET", broker, "/restart-check", &body, &text);
     if (code >= 0) return code;
     const bool safe = body == NULL || json_is_true(json_object_get(body, "safe"));
+    cli_hints_print(body);
     code = tell(args, body, text, check_line);
     return code == CLI_DONE && !safe ? CLI_PROBLEMS : code;
 }

@@ -151,6 +151,7 @@ static enum ot_err start_broker(struct house *house)
         .listeners = house->kafka.listeners,
         .listener_count = house->kafka.listener_count + more,
         .peer = house->peer.wanted ? &house->peer.setup : NULL,
+        .release = OTTLA_VERSION,
         .give_up = told_to_stop,
     };
     if (setup.decode_pool == NULL || house->peer.setup.pool == NULL) return OT_ERR_NO_MEMORY;

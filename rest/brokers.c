@@ -113,9 +113,13 @@ static void write_inside(struct rest_call *call)
     write_disk(call);
 }
 
-static void copy_inside(struct rest_json *out, const json_t *said)
+/* Who does not answer is shown with the release that it registered with. */
+static void copy_inside(struct rest_json *out, const struct broker_view_broker *row, const json_t *said)
 {
-    static const char *const members[] = { "version", "started_at", "bytes_in_per_second", "bytes_out_per_second", "disk" };
+    static const char *const members[] = { "started_at", "bytes_in_per_second", "bytes_out_per_second", "disk" };
+    const json_t *version = json_object_get(said, "version");
+    if (version == NULL) rest_json_str(out, "version", row->release);
+    else rest_json_copy(out, "version", version);
     for (size_t i = 0; i < OT_ARRAY_COUNT(members); i++) {
         const json_t *value = json_object_get(said, members[i]);
         if (value == NULL) rest_json_null(out, members[i]);
@@ -158,11 +162,15 @@ static void write_broker(struct rest_call *call, const struct broker_view *view,
     rest_json_bool(out, "is_voter", broker_view_voter(view, row->id, &voter));
     write_heard(call, row->id, cluster.controller_id, gather);
     write_listeners(out, row);
+    rest_json_open(out, "ottla_version", '{');
+    rest_json_int(out, "min", row->level_min);
+    rest_json_int(out, "max", row->level_max);
+    rest_json_close(out, '}');
     rest_json_int(out, "leaders", sum->leaders);
     rest_json_int(out, "replicas", sum->replicas);
     rest_json_int(out, "osr_replicas", sum->osr);
     if (row->id == broker_node_id(call->broker)) write_inside(call);
-    else copy_inside(out, said(gather, row->id, row->id));
+    else copy_inside(out, row, said(gather, row->id, row->id));
     rest_json_close(out, '}');
 }
 

@@ -274,6 +274,9 @@ static void health_told(struct rest_gather *all)
         write_together(all, i, &sum);
     }
     rest_json_close(out, ']');
+    const struct broker_view *view = broker_view_take(all->call->broker);
+    rest_hints_write(out, view);
+    broker_view_give(view);
     rest_gather_partial(all);
     rest_json_close(out, '}');
     rest_reply_json(all->call, 200);
@@ -287,6 +290,7 @@ static void health_here(struct rest_call *call)
     rest_json_open(&call->out, "checks", '[');
     for (uint32_t i = 0; i < OT_ARRAY_COUNT(checks); i++) (void)write_check(call, view, i);
     rest_json_close(&call->out, ']');
+    rest_hints_write(&call->out, view);
     rest_json_close(&call->out, '}');
     broker_view_give(view);
     rest_reply_json(call, 200);

@@ -119,6 +119,7 @@ static void reply(struct rest_call *call, const struct counts *counts)
     rest_json_open(out, "partitions", '[');
     if (check.alive) walk(&check);
     rest_json_close(out, ']');
+    rest_hints_write(out, check.view);
     broker_view_give(check.view);
     rest_json_bool(out, "safe", check.offline + check.under_min_isr == 0 && !majority_gone);
     rest_json_open(out, "reasons", '[');

@@ -46,6 +46,7 @@ const char *rest_config_type_name(enum broker_config_type type);
 struct eng_producer_view;
 void rest_producer_members(struct rest_json *out, const struct eng_producer_view *producer);
 void rest_features_write(struct rest_json *out, const char *key, struct broker *broker);      /* name → level */
+void rest_hints_write(struct rest_json *out, const struct broker_view *view);         /* what is well and could be better: an upgrade that is done and not final */
 
 /* Bytes of a running move, by what brokers told of it ("state=reassigning"): the newcomers have so much of what the leader has. total -1: the leader did not say. (maintenance.c) */
 struct rest_rows;

@@ -14,7 +14,7 @@ static const struct broker_config top = { .ottla_metadata_version = 33, .ottla_t
 
 static enum ot_err update(const struct broker_config *config, const char *name, int level, int8_t change, const char **key)
 {
-    return broker_feature_update(1, config, ot_str_of(name), (int16_t)level, change, key, text);
+    return broker_feature_update(1, config, 1, ot_str_of(name), (int16_t)level, change, key, text);
 }
 
 static void levels_change_within_their_range_and_go_down_only_when_asked_to(void **state)
@@ -24,8 +24,8 @@ static void levels_change_within_their_range_and_go_down_only_when_asked_to(void
     const struct broker_feature *features = broker_features(&count);
     (void)state;
     assert_int_equal(count, BROKER_FEATURE_COUNT);
-    for (uint32_t i = 1; i < count; i++) {     /* metadata.version has rules of its own */
-        const int16_t now = broker_feature_level_of(&middle, &features[i]);
+    for (uint32_t i = 1; i + 1 < count; i++) { /* metadata.version and ottla.version have rules of their own */
+        const int16_t now = broker_feature_level_of(&middle, 1, &features[i]);
         for (int level = features[i].min - 2; level <= features[i].max + 2; level++) {
             for (int8_t change = 0; change <= 4; change++) {
                 const char *key = NULL;
@@ -41,8 +41,8 @@ static void levels_change_within_their_range_and_go_down_only_when_asked_to(void
     char longest[300];
     const char *key = "";
     memset(longest, 'f', sizeof longest);
-    assert_int_equal(broker_feature_update(INT32_MAX, &top, (struct ot_str){ longest, sizeof longest, false }, INT16_MIN, 1, &key, text), OT_ERR_INVALID_UPDATE_VERSION);
-    assert_int_equal(broker_feature_update(INT32_MAX, &top, (struct ot_str){ longest, sizeof longest, false }, INT16_MAX, 1, &key, text), OT_ERR_INVALID_UPDATE_VERSION);
+    assert_int_equal(broker_feature_update(INT32_MAX, &top, 1, (struct ot_str){ longest, sizeof longest, false }, INT16_MIN, 1, &key, text), OT_ERR_INVALID_UPDATE_VERSION);
+    assert_int_equal(broker_feature_update(INT32_MAX, &top, 1, (struct ot_str){ longest, sizeof longest, false }, INT16_MAX, 1, &key, text), OT_ERR_INVALID_UPDATE_VERSION);
     assert_null(key);
     assert_non_null(strstr(text, "does not support"));
     assert_int_equal(update(&top, "share.version", 0, 2, &key), OT_OK);    /* that is where it is: tools that lower all features to a release name it */
@@ -69,6 +69,23 @@ static void metadata_version_goes_down_only_where_no_format_changed(void **state
     assert_int_equal(update(&config, "metadata.version", 22, 2, &key), OT_ERR_INVALID_UPDATE_VERSION);
     assert_int_equal(update(&config, "metadata.version", 33, 1, &key), OT_OK);
     assert_int_equal(update(&config, "metadata.version", 33, 2, &key), OT_ERR_INVALID_UPDATE_VERSION);
+}
+
+static void our_own_level_only_goes_up(void **state)
+{
+    const char *key = NULL;
+    (void)state;
+    assert_int_equal(broker_feature_update(1, &top, 1, ot_str_of("ottla.version"), 2, 1, &key, text), OT_OK);
+    assert_string_equal(key, BROKER_FEATURE_OWN);
+    assert_int_equal(broker_feature_update(1, &top, 2, ot_str_of("ottla.version"), 2, 1, &key, text), OT_OK);
+    assert_null(key);
+    assert_int_equal(broker_feature_update(1, &top, 2, ot_str_of("ottla.version"), 3, 1, &key, text), OT_ERR_INVALID_UPDATE_VERSION);
+    assert_non_null(strstr(text, "only supports versions 1-2"));
+    assert_int_equal(broker_feature_update(1, &top, 2, ot_str_of("ottla.version"), 1, 2, &key, text), OT_ERR_INVALID_UPDATE_VERSION);
+    assert_string_equal(text, "Invalid ottla.version 1. Refusing to perform the requested downgrade because it might delete metadata information.");
+    assert_int_equal(broker_feature_update(1, &top, 2, ot_str_of("ottla.version"), 1, 3, &key, text), OT_ERR_INVALID_UPDATE_VERSION);
+    assert_string_equal(text, "Invalid ottla.version 1. Unsafe metadata downgrade is not supported in this version.");
+    assert_int_equal(broker_feature_update(1, &top, 2, ot_str_of("ottla.version"), 1, 1, &key, text), OT_ERR_INVALID_UPDATE_VERSION);
 }
 
 static void quota_filters_make_sense_or_are_refused(void **state)
@@ -256,6 +273,6 @@ static void pushes_are_bounded_and_counted_by_software(void **state)
 }
 
 TEST_MAIN(cmocka_unit_test(levels_change_within_their_range_and_go_down_only_when_asked_to),
-    cmocka_unit_test(metadata_version_goes_down_only_where_no_format_changed), cmocka_unit_test(subscriptions_to_client_metrics_are_checked_as_kafka_does), cmocka_unit_test(numbers_of_opentelemetry_are_read_and_damage_is_told), cmocka_unit_test(quota_filters_make_sense_or_are_refused),
+    cmocka_unit_test(metadata_version_goes_down_only_where_no_format_changed), cmocka_unit_test(our_own_level_only_goes_up), cmocka_unit_test(subscriptions_to_client_metrics_are_checked_as_kafka_does), cmocka_unit_test(numbers_of_opentelemetry_are_read_and_damage_is_told), cmocka_unit_test(quota_filters_make_sense_or_are_refused),
     cmocka_unit_test(a_quota_that_would_have_to_be_kept_is_refused), cmocka_unit_test(loggers_take_the_levels_of_kafka),
     cmocka_unit_test(loggers_follow_the_configuration_only_when_it_changed), cmocka_unit_test(pushes_are_bounded_and_counted_by_software))

@@ -363,6 +363,43 @@ static void the_quorum_is_this_broker(void **state)
     door_stop();
 }
 
+static void our_own_feature_is_raised_by_the_coordinator_and_alone(void **state)
+{
+    struct ot_update_features_request_feature_update_key keys[] = { { .feature = ot_str_of("ottla.version"), .max_version_level = 2, .upgrade_type = 1 },
+        { .feature = ot_str_of("group.version"), .max_version_level = 1, .upgrade_type = 1 } };
+    struct ot_update_features_request request;
+    struct ot_update_features_response response;
+    (void)state;
+    door_start();
+    const int fd = client();
+    ot_update_features_request_defaults(&request);
+    request.feature_updates.items = keys;
+    request.feature_updates.count = 2;
+    exchange(fd, OT_API_UPDATE_FEATURES, 2, &request, &response);
+    assert_int_equal(response.error_code, 42);         /* INVALID_REQUEST */
+    request.feature_updates.count = 1;
+    fake.raise_error = OT_ERR_INVALID_UPDATE_VERSION;
+    exchange(fd, OT_API_UPDATE_FEATURES, 2, &request, &response);
+    assert_int_equal(response.error_code, 95);
+    assert_str(response.error_message, "The update failed for all features since the following feature had an error: broker 2");
+    fake.raise_error = OT_OK;
+    request.validate_only = true;
+    exchange(fd, OT_API_UPDATE_FEATURES, 2, &request, &response);
+    assert_int_equal(response.error_code, 0);
+    assert_int_equal(fake.raised, 0);
+    request.validate_only = false;
+    exchange(fd, OT_API_UPDATE_FEATURES, 2, &request, &response);
+    assert_int_equal(response.error_code, 0);
+    assert_int_equal(fake.raised, 2);
+    keys[0].max_version_level = 1;             /* where it is: nobody is asked */
+    fake.raise_error = OT_ERR_INVALID_UPDATE_VERSION;
+    exchange(fd, OT_API_UPDATE_FEATURES, 2, &request, &response);
+    assert_int_equal(response.error_code, 0);
+    fake.raise_error = OT_OK;
+    close(fd);
+    door_stop();
+}
+
 static void features_stay_at_their_level(void **state)
 {
     struct ot_update_features_request_feature_update_key keys[] = { { .feature = ot_str_of("transaction.version"), .max_version_level = 2, .upgrade_type = 1 } };
@@ -583,7 +620,7 @@ TEST_MAIN(cmocka_unit_test(config_changes_keep_their_order_and_each_resource_has
     cmocka_unit_test(resources_are_listed_by_type), cmocka_unit_test(directories_tell_sizes_and_room_and_only_what_was_asked),
     cmocka_unit_test(the_cursor_leads_through_all_partitions), cmocka_unit_test(named_partitions_come_sorted_once_and_odd_cursors_are_refused),
     cmocka_unit_test(producers_are_told_by_the_leader_alone), cmocka_unit_test(elections_are_not_needed_where_the_leader_is_the_one_to_be),
-    cmocka_unit_test(reassignments_are_checked_as_kafka_checks_them), cmocka_unit_test(the_quorum_is_this_broker), cmocka_unit_test(features_stay_at_their_level),
+    cmocka_unit_test(reassignments_are_checked_as_kafka_checks_them), cmocka_unit_test(the_quorum_is_this_broker), cmocka_unit_test(features_stay_at_their_level), cmocka_unit_test(our_own_feature_is_raised_by_the_coordinator_and_alone),
     cmocka_unit_test(a_subscription_is_described_with_what_it_says_and_what_it_leaves_open),
     cmocka_unit_test(clients_push_what_they_are_asked_for), cmocka_unit_test(replicas_stay_in_their_directory),
     cmocka_unit_test(there_are_no_quotas_and_none_is_taken), cmocka_unit_test(there_are_no_credentials))

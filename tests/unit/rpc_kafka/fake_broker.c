@@ -434,7 +434,7 @@ void broker_view_give(const struct broker_view *view)
 void broker_view_cluster(const struct broker_view *view, struct broker_view_cluster *out)
 {
     (void)view;
-    *out = (struct broker_view_cluster){ .cluster_id = ot_str_of("AAECAwQFBgcICQoLDA0ODw"), .controller_id = fake.controller_id, .version = 42, .this_broker = fake.node_id };
+    *out = (struct broker_view_cluster){ .cluster_id = ot_str_of("AAECAwQFBgcICQoLDA0ODw"), .controller_id = fake.controller_id, .version = 42, .this_broker = fake.node_id, .level = 1 };
 }
 
 bool broker_view_draining(const struct broker_view *view, int32_t id)

@@ -20,6 +20,7 @@ struct fake_broker {
     struct fake_topic topics[FAKE_TOPICS_MAX];
     uint32_t topic_count;
     int32_t node_id, controller_id;
+    enum ot_err raise_error; int16_t raised;   /* answer of BROKER_RAISE; the level that was raised to */
     bool no_brokers, empty_cluster;        /* the view lists nobody */
     const char *other_host;                /* a second broker, number 2, is listed there */
     /* produce */

@@ -114,9 +114,10 @@ void broker_voter_change(struct broker *broker, struct broker_voter_change *chan
 void broker_control(struct broker *broker, struct broker_control *control)
 {
     (void)broker;
-    control->error = control->kind != BROKER_FORGET || control->broker_id == 9 ? OT_ERR_BROKER_ID_NOT_REGISTERED : OT_OK;
+    control->error = control->kind == BROKER_RAISE ? fake.raise_error : control->kind != BROKER_FORGET || control->broker_id == 9 ? OT_ERR_BROKER_ID_NOT_REGISTERED : OT_OK;
     control->text[0] = 0;
-    if (control->error != OT_OK) snprintf(control->text, sizeof control->text, "broker %d", control->broker_id);
+    if (control->error != OT_OK) snprintf(control->text, sizeof control->text, "broker %d", control->kind == BROKER_RAISE ? control->level : control->broker_id);
+    fake.raised = control->kind == BROKER_RAISE && control->error == OT_OK && !control->validate_only ? control->level : fake.raised;
     control->call.task.run = done;
     ot_exec_post(control->call.home, &control->call.task);
 }

@@ -110,15 +110,17 @@ static void produce_12_comes_with_transaction_version_2_and_minimum_0_only_from_
     for (int16_t version = 3; version <= 5; version++) {
         struct ot_api_versions_response response;
         ask_versions(fd, version, "good", "1", &response);
-        assert_int_equal(response.finalized_features.count, 3);
+        assert_int_equal(response.finalized_features.count, 4);
         assert_str(response.finalized_features.items[0].name, "metadata.version");
         assert_int_equal(response.finalized_features.items[0].max_version_level, 33);
         assert_str(response.finalized_features.items[1].name, "transaction.version");
         assert_int_equal(response.finalized_features.items[1].max_version_level, 2);
         assert_str(response.finalized_features.items[2].name, "group.version");
         assert_int_equal(response.finalized_features.items[2].max_version_level, 1);
+        assert_str(response.finalized_features.items[3].name, "ottla.version");
+        assert_int_equal(response.finalized_features.items[3].max_version_level, 1);
         assert_int_equal(response.finalized_features_epoch, 42);
-        assert_int_equal(response.supported_features.count, version >= 4 ? 3 : 1);     /* those with minimum 0 are not told before */
+        assert_int_equal(response.supported_features.count, version >= 4 ? 4 : 2);     /* those with minimum 0 are not told before */
         assert_int_equal(response.supported_features.items[0].min_version, 7);
         if (version >= 4) assert_int_equal(response.supported_features.items[1].min_version, 0);
     }
