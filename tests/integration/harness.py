@@ -79,6 +79,7 @@ class Broker:
         self.settings = settings
         self.port, self.rest_port, *self.more_ports = free_ports(4)
         self.process = None
+        self.binary = BINARY                        # of another build, for tests of several side by side
         self.runs = 0
 
     @property
@@ -94,7 +95,7 @@ class Broker:
                     "rest.listeners": f"http://127.0.0.1:{self.rest_port}",
                     "grpc.listeners": f"127.0.0.1:{self.more_ports[1]}"}
         settings.update({key.replace("__", "-").replace("_", "."): value for key, value in self.settings.items()})
-        words = [*self.wrap, str(BINARY), "server", "--data", str(self.data)]
+        words = [*self.wrap, str(self.binary), "server", "--data", str(self.data)]
         for key, value in settings.items():
             words += ["--set", f"{key}={value}"]
         return words
