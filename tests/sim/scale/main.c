@@ -1,12 +1,13 @@
-/* ottla_sim_scale: what a coordinator costs at the size that the design speaks of: a real coordinator over its real journal on the real disk, brokers as stubs that share one image.
+/* ottla_sim_scale: what a coordinator costs at the size that the design speaks of: a real coordinator over its real journal on the real disk, brokers as followers that share one image.
  *
  *   ottla_sim_scale [--brokers N] [--partitions N] [--dir DIR] [--gate]
- * Each stub keeps a question parked at the coordinator, as a broker without a vote does, and every answer to it is decoded; the first one that is to a change applies it to the
+ * Each follower keeps a question parked at the coordinator, as a broker without a vote does, and every answer to it is decoded; the first one that is to a change applies it to the
  * image that all share. --gate: fail where a figure is far off what it should be by its work (counts and bytes, not time). Last line: N passed, N failed. */
 #include "base/log.h"
 #include "broker/journal.h"
 
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +24,14 @@ OT_NORETURN static void failed_check(const char *fact, int line)
     exit(1);
 }
 
-struct stub { bool parked; struct coord_mark mark; };
+struct follower { bool parked; struct coord_mark mark; };
 struct scale {
     int32_t brokers, partitions;
     struct coord *coord; struct coord_pages *pages;
     struct broker_journal journal; char dir[256];
     struct coord_request ask; bool answered;
-    struct coord_value image; struct coord_mark image_mark;        /* of the stubs */
-    struct stub *stubs;
+    struct coord_value image; struct coord_mark image_mark;        /* of the followers */
+    struct follower *followers;
     uint64_t now_us;
     /* since the last report */
     uint64_t publications, rows, delta_bytes, journal_bytes, fanout_bytes, sent, applied;
@@ -65,20 +66,20 @@ static uint32_t rows_of(struct ot_blob delta)
     return count;
 }
 
-/* ---- stubs */
+/* ---- followers */
 
 static void take(struct scale *s, const struct coord_out *out)
 {
     struct coord_message message;
-    struct stub *stub = &s->stubs[out->peer];
+    struct follower *follower = &s->followers[out->peer];
     CHECK(coord_message_decode(out->body, &message) == OT_OK);
     s->sent++;
     s->fanout_bytes += out->body.bytes;
-    stub->parked = false;
+    follower->parked = false;
     if (message.kind != COORD_CHANGES) {
         return;
     }
-    CHECK(message.base.state_hash == stub->mark.state_hash);
+    CHECK(message.base.state_hash == follower->mark.state_hash);
     if (message.committed.state_hash != s->image_mark.state_hash && message.base.state_hash == s->image_mark.state_hash) {
         double began = now_s();
         CHECK(coord_delta_apply(&s->image, message.data) == OT_OK && s->image.state_hash == message.committed.state_hash);
@@ -86,7 +87,7 @@ static void take(struct scale *s, const struct coord_out *out)
         s->apply_s += now_s() - began;
     }
     if (message.committed.state_hash == s->image_mark.state_hash) {
-        stub->mark = message.committed;
+        follower->mark = message.committed;
         s->applied++;
     }
 }
@@ -99,12 +100,12 @@ static void ask_for_news(struct scale *s)
     size_t bytes;
     uint64_t cluster = coord_cluster_hash(coord_cluster_id(s->coord));
     for (int32_t i = 1; i <= s->brokers; i++) {
-        struct stub *stub = &s->stubs[i];
-        if (!stub->parked) {
-            struct coord_message message = { .kind = COORD_CATCH_UP, .cluster = cluster, .sender = i, .term = coord_term(s->coord), .leader = 0, .committed = stub->mark,
-                .accepted = stub->mark };
+        struct follower *follower = &s->followers[i];
+        if (!follower->parked) {
+            struct coord_message message = { .kind = COORD_CATCH_UP, .cluster = cluster, .sender = i, .term = coord_term(s->coord), .leader = 0, .committed = follower->mark,
+                .accepted = follower->mark };
             CHECK(coord_message_encode(&message, body, sizeof body, &bytes) == OT_OK);
-            stub->parked = true;
+            follower->parked = true;
             turn(s, (struct coord_in){ .kind = COORD_MSG, .peer = (uint32_t)i, .body = coord_blob(body, bytes) });
         }
     }
@@ -322,7 +323,7 @@ static void start(struct scale *s)
     CHECK(coord_new(&config, &image, 1, &s->coord, text, sizeof text) == OT_OK);
     coord_image_free(&image);
     turn(s, (struct coord_in){ .kind = COORD_TICK });
-    s->stubs = calloc((size_t)s->brokers + 1, sizeof *s->stubs);
+    s->followers = calloc((size_t)s->brokers + 1, sizeof *s->followers);
 }
 
 /* As after a start: everybody has the image. */
@@ -333,7 +334,7 @@ static void share_image(struct scale *s)
     s->image = coord_value_share(view);
     s->image_mark = (struct coord_mark){ view->stamp, view->state_hash };
     for (int32_t i = 1; i <= s->brokers; i++) {
-        s->stubs[i] = (struct stub){ .mark = s->image_mark };
+        s->followers[i] = (struct follower){ .mark = s->image_mark };
     }
     ask_for_news(s);
 }
@@ -342,7 +343,7 @@ static uint64_t behind(const struct scale *s)
 {
     uint64_t count = 0;
     for (int32_t i = 1; i <= s->brokers; i++) {
-        count += s->stubs[i].mark.state_hash != coord_view(s->coord)->state_hash;
+        count += s->followers[i].mark.state_hash != coord_view(s->coord)->state_hash;
     }
     return count;
 }
@@ -412,6 +413,14 @@ static void measure(struct scale *s)
     gate(s, coord_pages_used_bytes(s->pages) <= 6 * coord_view(s->coord)->row_bytes, "memory follows the rows");
 }
 
+static int remove_one(const char *path, const struct stat *stat, int kind, struct FTW *place)
+{
+    (void)stat;
+    (void)kind;
+    (void)place;
+    return remove(path);
+}
+
 int main(int argc, char **argv)
 {
     struct scale s = { .brokers = 1000, .partitions = 1000000 };
@@ -435,12 +444,10 @@ int main(int argc, char **argv)
     start(&s);
     measure(&s);
     printf("%d passed, %d failed\n", s.passed, s.failed);
-    char command[300];
-    snprintf(command, sizeof command, "rm -r '%s'", s.dir);
     coord_value_drop(&s.image);
     coord_free(s.coord);
     broker_journal_close(&s.journal);
     coord_pages_free(s.pages);
-    free(s.stubs);
-    return system(command) == 0 && (!s.gate || s.failed == 0) ? 0 : 1;
+    free(s.followers);
+    return nftw(s.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0 && (!s.gate || s.failed == 0) ? 0 : 1;
 }
