@@ -242,6 +242,15 @@ def small_disk(run_directory, name):
     directory.with_suffix(".img").unlink(missing_ok=True)
 
 
+def settled(cluster, topic):
+    """Until what every leader's log holds now is with all that are in sync: a round's losses are of its own acknowledgements."""
+    def ends(key):
+        rows = [cluster.nodes[1].view(f"/v1/topics/{topic}/partitions/{p}") for p in range(PARTITIONS[topic])]
+        return None if any(row is None or row[key] is None for row in rows) else [row[key] for row in rows]
+    now = harness.until(lambda: ends("log_end_offset"), 30, "log ends")
+    harness.until(lambda: (marks := ends("high_watermark")) and all(mark >= end for mark, end in zip(marks, now)), 30, lambda: f"{topic} settled: {now}, {ends('high_watermark')}")
+
+
 def go(ground, faults, count, capsys):
     """The rounds, and what must hold behind them."""
     cluster, told = ground.cluster, collections.Counter()
@@ -259,7 +268,7 @@ def go(ground, faults, count, capsys):
         for number, fault in enumerate(rounds_of(faults, count, ground.chance)):
             name = fault.__name__
             ground.era = f"{number} {name}"
-            time.sleep(0.3)  # poll: what was acknowledged before is with all replicas
+            settled(cluster, "one")
             before, begin = writers[0].count(), time.monotonic()
             undo = fault(ground)
             if name in ONE_AWAY:
