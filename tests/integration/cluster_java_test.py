@@ -168,6 +168,52 @@ def test_the_quorum_and_its_changes(make):
     assert {v["replicaId"] for v in quorum(cluster.nodes[4])[0]["currentVoters"]} == {1, 2, 3} - {gone}
 
 
+def lines_of(text):
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def test_the_verifiable_clients_and_what_tools_say_of_offsets(make, tmp_path):
+    """Kafka's verifiable producer is acknowledged all that it sent though a leader dies; its consumer reads all of it; groups, ends of logs and their beginnings are the same at every broker."""
+    cluster = started(make())
+    create(cluster.nodes[1], "t", 3, min_insync_replicas=2)
+    whole(cluster, ["t"])
+    at, count = cluster.bootstrap(), 6000
+    words = command(TOOLS + "VerifiableProducer", "--bootstrap-server", at, "--topic", "t", "--max-messages", count, "--throughput", 1500, "--acks", -1)
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        said = [process.stdout.readline() for _ in range(count // 4)]
+        victim = parts_of(cluster.nodes[1], "t")["t", 0]["leaderId"]
+        cluster.kill(victim)
+        said += process.communicate(timeout=180)[0].splitlines()
+    finally:
+        process.kill()
+        process.wait(30)
+    told = lines_of("\n".join(said))
+    sums = next(one for one in told if one["name"] == "tool_data")
+    assert (sums["sent"], sums["acked"]) == (count, count), said[-5:]
+    cluster.start_one(victim)
+    whole(cluster, ["t"])
+    ends = Counter(one["partition"] for one in told if one["name"] == "producer_send_success")
+    at = cluster.bootstrap()
+    read = lines_of(java(TOOLS + "VerifiableConsumer", "--bootstrap-server", at, "--topic", "t", "--group-id", "g", "--max-messages", count, "--reset-policy", "earliest", timeout_s=120))
+    assert sum(one["count"] for one in read if one["name"] == "records_consumed") >= count, read[-5:]
+    for node in cluster.nodes.values():
+        text = java(TOOLS + "GetOffsetShell", "--bootstrap-server", node.bootstrap, "--topic", "t", "--time", "latest")
+        found = {int(p): int(end) for p, end in re.findall(r"(?m)^t:(\d+):(\d+)$", text)}
+        assert found.keys() == {0, 1, 2} and all(found[p] >= ends[p] for p in found) and sum(found.values()) >= count, text
+        text = java(TOOLS + "consumer.group.ConsumerGroupCommand", "--bootstrap-server", node.bootstrap, "--describe", "--group", "g")
+        rows = re.findall(r"(?m)^g\s+t\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s", text)
+        assert {int(p): int(end) for p, _, end, _ in rows} == found and all(int(end) - int(here) == int(lag) for _, here, end, lag in rows), text
+        text = java(TOOLS + "FeatureCommand", "--bootstrap-server", node.bootstrap, "describe")
+        assert re.search(r"(?m)^Feature: metadata\.version\s.*FinalizedVersionLevel: \S+", text), text
+    plan = tmp_path / "delete.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": p, "offset": 10 + p} for p in range(3)]}))
+    text = tool(cluster, "DeleteRecordsCommand", "--offset-json-file", plan)
+    assert all(re.search(rf"partition: t-{p}\s+low_watermark: {10 + p}\b", text) for p in range(3)), text
+    text = tool(cluster, "GetOffsetShell", "--topic", "t", "--time", "earliest")
+    assert set(re.findall(r"(?m)^t:\d:\d+$", text)) == {"t:0:10", "t:1:11", "t:2:12"}, text
+
+
 def test_a_broker_is_unregistered(make):
     cluster = started(make(4, voters=3))
     said = tool(cluster, "ClusterTool", "list-endpoints")
