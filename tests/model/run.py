@@ -45,6 +45,24 @@ def rows():
     yield from seeded("catchup", "", "FORGETS UNCHECKED")
     yield row("catchup-T2V3", "catchup", "sound", "")
     yield row("catchup-T3V3", "catchup", "sound", "-DMAXT=3")
+    yield row("move-M1F1", "move", "sound", "", "ci", limit_s=60)
+    yield from seeded("move", "", "ATONCE EARLY ACKS YIELDENDS")
+    twice = "-DMAXMOVE=2 -DMAXFENCE=0 -DMAXSHRINK=1"
+    yield row("move-M2S1", "move", "sound", twice, "ci", limit_s=60)
+    yield from seeded("move", twice, "ANYPE")
+    yield row("move-M1F1C1", "move", "sound", "-DMAXCRASH=1")
+    lists = "-DREASSIGN -DMAXLEN=1 -DMAXREC=1 -DMAXCRASH=0"
+    one = "-DMAXDELAY=0 -DINITR=1 -DINITM=1"
+    yield row("reassign-PE3-late", "replicate", "sound", f"{lists} -DFOCUS=1 -DMAXPE=3", "ci", limit_s=120)
+    yield row("reassign-PE3-of-one", "replicate", "sound", f"{lists} {one} -DMAXPE=3", "ci", limit_s=120)
+    yield row("reassign-PE4-of-one", "replicate", "sound", f"{lists} {one} -DMAXPE=4")
+    yield row("reassign-PE4-late", "replicate", "sound", f"{lists} -DFOCUS=1 -DMAXPE=4")
+    yield row("unclean-E4", "durability", "sound", "-DUNCLEAN -DCA=0 -DMAXPE=4", "ci", limit_s=120)
+    yield row("unclean-E5", "durability", "sound", "-DUNCLEAN -DCA=0 -DMAXPE=5")
+    yield row("unclean-E7-L2", "durability", "cut", "-DUNCLEAN -DCA=0 -DMAXPE=7 -DMAXLEN=2 -DMAXREC=3", cc=BITSTATE, pan=WIDE)
+    yield row("min-isr-E4", "durability", "sound", "-DMINCHANGE -DCA=0 -DMINISR=2 -DMAXPE=4", "ci", limit_s=120)
+    yield row("min-isr-E5", "durability", "sound", "-DMINCHANGE -DCA=0 -DMINISR=2 -DMAXPE=5")
+    yield row("replicate-two-lossy", "replicate", "sound", f"-DMAXPE=3 {SMALL} -DMAXCRASH=2 -DMAXLOSS=2")
     # seconds each: bounds that are smaller than those of the design's own runs, which are below
     yield row("publish-T2V2", "publish", "sound", "-DMAXT=2 -DMAXV=2 -DMAXREBOOT=1", "ci", limit_s=120)
     yield row("replicate-PE3", "replicate", "sound", f"-DMAXPE=3 {SMALL} -DMAXCRASH=0", "ci", limit_s=120)
@@ -61,7 +79,7 @@ def rows():
     yield row("durability-both-async", "durability", "sound", "-DCA=2 -DASYNC")
     yield row("durability-both-L2", "durability", "cut", "-DCA=2 -DMAXLEN=2", cc=BITSTATE, pan=WIDE)
 
-    fast = {"JOIN", "MINORITY", "OSR", "NOMAXIMAL", "MINISR", "HWNOFLUSH"}
+    fast = {"JOIN", "MINORITY", "OSR", "NOMAXIMAL", "MINISR", "HWNOFLUSH", "READDED", "FINISHEARLY", "UNEND", "MINELR", "ELRALONE"}
 
     def bug(name, model, flags, **more):
         return row(f"bug-{name}", model, "bug", f"{flags} -DBUG_{name}", "ci" if name in fast else "all", **more)
@@ -87,6 +105,13 @@ def rows():
     yield bug("EXPANDSTART", "replicate", "-DFOCUS=1 -DMAXPE=4 -DMAXLEN=2 -DMAXREC=2 -DMAXCRASH=0 -DMAXDELAY=0", cc=BITSTATE, pan=WIDE)
     yield bug("NOFETCHEPOCH", "replicate", "-DMAXPE=3 -DMAXLEN=2 -DMAXREC=3 -DMAXCRASH=0 -DMAXDELAY=1", cc=BITSTATE, pan=WIDE)
     yield bug("MINSPLIT", "replicate", f"-DFOCUS=1 -DMAXPE=4 {SMALL} -DMAXCRASH=0 -DMINCHANGE -DINITM=1", cc=BITSTATE, pan=WIDE)
+    yield bug("READDED", "replicate", f"{lists} -DFOCUS=1 -DMAXPE=4")
+    yield bug("FINISHEARLY", "replicate", f"{lists} {one} -DMAXPE=4")
+    for name in ("CANCELANY", "DROPSMEMBER"):
+        yield bug(name, "replicate", f"{lists} {one} -DFOCUS=1 -DMAXPE=5")
+    yield bug("UNEND", "durability", "-DUNCLEAN -DCA=0 -DMAXPE=6")
+    for name in ("MINELR", "ELRALONE"):
+        yield bug(name, "durability", "-DMINCHANGE -DCA=0 -DMINISR=2")
     yield bug("HWNOFLUSH", "durability", "-DN=1 -DCA=1 -DMAXPE=6")
     for name in ("DURIGN", "SWITCHACK"):
         yield bug(name, "durability", "-DN=1 -DCB=1 -DMAXSW=1 -DMAXPE=6")
