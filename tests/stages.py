@@ -141,7 +141,7 @@ STAGES = [
           need_program("ottla_sim_meta", "release"), ("build-release",)),
     Stage("sim-compact", "test", 90, lambda: [program("ottla_sim_compact", "release"), "--seeds", "400"], count_exit,
           need_program("ottla_sim_compact", "release"), ("build-release",)),
-    Stage("model", "test", 120, ["python3", "tests/model/run.py"], count_plain, lambda: None if shutil.which("spin") else "no spin here: ./dev setup"),
+    Stage("model", "test", 240, ["python3", "tests/model/run.py"], count_plain, lambda: None if shutil.which("spin") else "no spin here: ./dev setup"),
     Stage("model-long", "all", 7200, ["python3", "tests/model/run.py", "--all"], count_plain, lambda: None if shutil.which("spin") else "no spin here: ./dev setup"),
     Stage("sim-replication-long", "all", 900, lambda: [program("ottla_sim_replication", "release"), "--seeds", "10000", "--from", "100000"], count_plain,
           need_program("ottla_sim_replication", "release"), ("build-release",)),
