@@ -57,7 +57,8 @@
     X(HIDDEN_COUNTER, "hidden-counter")        /* chance that the seed does not decide */ \
     X(COMMIT_ANY_GENERATION, "commit-any-generation")  /* a classic group takes commits of a generation that is over */ \
     X(SYNC_ANY_GENERATION, "sync-any-generation")      /* and hands out what the leader of such a one says */ \
-    X(SILENT_STAY, "silent-stay")              /* a silent member stays */
+    X(SILENT_STAY, "silent-stay")              /* a silent member stays */ \
+    X(FOLLOWER_FORGETS, "follower-forgets")    /* of the broker (tests/sim/whole/mutations.c): a follower does not note what its leader's producers have written */
 
 #ifdef OT_COORD_BUGS
 #include <stdint.h>

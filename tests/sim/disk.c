@@ -36,7 +36,7 @@ struct sim_disk {
     struct inode *all;
     struct handle handles[FDS_MAX];
     uint64_t calls, off_after, groups;
-    bool off, sync_failed;
+    bool off, looked_at, sync_failed;
     int64_t wall_ms;
     char broken[64];                   /* the directory that answers nothing but errors; empty: none */
 };
@@ -45,6 +45,7 @@ static struct sim_disk *disk_of(struct ot_io *io) { return OT_CONTAINER(io, stru
 
 static bool power(struct sim_disk *disk)
 {
+    if (disk->looked_at) return true;
     if (disk->calls >= disk->off_after) disk->off = true;
     disk->calls++;
     return !disk->off;
@@ -60,7 +61,7 @@ static bool works(struct sim_disk *disk, const char *path)
 
 static bool works_fd(struct sim_disk *disk, int fd) { return works(disk, disk->handles[fd].path); }
 
-static bool chance(struct sim_disk *disk, double probability) { return probability > 0 && ot_rng_chance(&disk->rng, probability); }
+static bool chance(struct sim_disk *disk, double probability) { return probability > 0 && !disk->looked_at && ot_rng_chance(&disk->rng, probability); }
 
 static void *reserve(void)
 {
@@ -670,6 +671,7 @@ struct ot_io *sim_disk_io(struct sim_disk *disk) { return &disk->io; }
 void sim_disk_faults(struct sim_disk *disk, const struct sim_faults *faults) { disk->faults = *faults; }
 void sim_disk_power_off_after(struct sim_disk *disk, uint64_t calls) { disk->off_after = calls == UINT64_MAX ? UINT64_MAX : disk->calls + calls; }
 void sim_disk_break_dir(struct sim_disk *disk, const char *path) { snprintf(disk->broken, sizeof(disk->broken), "%s", path == NULL ? "" : path); }
+void sim_disk_look(struct sim_disk *disk, bool begins) { disk->looked_at = begins; }
 bool sim_disk_is_off(const struct sim_disk *disk) { return disk->off; }
 bool sim_disk_sync_failed(const struct sim_disk *disk) { return disk->sync_failed; }
 uint64_t sim_disk_calls(const struct sim_disk *disk) { return disk->calls; }

@@ -21,6 +21,7 @@ struct ot_io *sim_disk_io(struct sim_disk *disk);
 void sim_disk_faults(struct sim_disk *disk, const struct sim_faults *faults);
 void sim_disk_power_off_after(struct sim_disk *disk, uint64_t calls);      /* UINT64_MAX: never */
 void sim_disk_break_dir(struct sim_disk *disk, const char *path);          /* all in it fails with IO, until another is named; NULL: none */
+void sim_disk_look(struct sim_disk *disk, bool begins);     /* until it ends, calls are those of a test that looks at what programs see: none fails, none counts */
 bool sim_disk_is_off(const struct sim_disk *disk);
 bool sim_disk_sync_failed(const struct sim_disk *disk);                    /* an fdatasync was made to fail since the last crash */
 void sim_disk_crash_process(struct sim_disk *disk);                        /* closes descriptors, drops maps and locks; power is on again */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* 1. */
-static void leads(struct world *w, const struct node *node, int32_t term)
+static void leads(struct cluster *w, const struct node *node, int32_t term)
 {
     CHECK(term >= 0 && term < TERMS_MAX);
     HOLDS(1, w->leader_of[term] == 0 || w->leader_of[term] == node->id);
@@ -14,7 +14,7 @@ static void leads(struct world *w, const struct node *node, int32_t term)
 }
 
 /* 2, of who gave the name; 5, of who made the value from a delta. */
-static struct publication *names(struct world *w, const struct node *node, struct coord_stamp stamp, uint64_t hash)
+static struct publication *names(struct cluster *w, const struct node *node, struct coord_stamp stamp, uint64_t hash)
 {
     uint8_t key[12];
     ot_store_u32(key, (uint32_t)stamp.term);
@@ -35,7 +35,7 @@ static struct publication *names(struct world *w, const struct node *node, struc
 }
 
 /* 8. A vote is of a node with its folder. */
-static void votes(struct world *w, const struct node *node, int32_t term, int32_t candidate)
+static void votes(struct cluster *w, const struct node *node, int32_t term, int32_t candidate)
 {
     uint8_t key[12];
     if (candidate < 0) {
@@ -50,7 +50,7 @@ static void votes(struct world *w, const struct node *node, int32_t term, int32_
 }
 
 /* 7. What a message says of the disk is on the disk. */
-void check_send(struct world *w, struct node *node, const struct coord_out *out)
+void check_send(struct cluster *w, struct node *node, const struct coord_out *out)
 {
     struct coord_message message;
     CHECK(coord_message_decode(out->body, &message) == OT_OK);
@@ -126,7 +126,7 @@ static int16_t level_after(const struct node *node, struct ot_blob delta)
     return level;
 }
 
-void check_store(struct world *w, struct node *node, const struct coord_record *record)
+void check_store(struct cluster *w, struct node *node, const struct coord_record *record)
 {
     if (record->kind == COORD_RECORD_ACCEPT) {
         const int16_t level = level_after(node, record->u.accept.delta);
@@ -165,7 +165,7 @@ static uint32_t missing(const struct voters *these, const struct voters *among)
 }
 
 /* 9, of a value that rests on the last one. */
-static void votes_change(struct world *w, const struct coord_value *view)
+static void votes_change(struct cluster *w, const struct coord_value *view)
 {
     struct voters now = { 0 };
     now.count = coord_voters_of(view, now.ids, now.dirs);
@@ -189,7 +189,7 @@ static void adds_up(const struct coord_value *view)
 }
 
 /* 3 and 4: a new version rests on the last one, or says the same by a new name; an old one is what it was. */
-static void committed(struct world *w, const struct node *node, struct coord_stamp stamp, const struct coord_value *view)
+static void committed(struct cluster *w, const struct node *node, struct coord_stamp stamp, const struct coord_value *view)
 {
     uint64_t hash = view->state_hash;
     CHECK(stamp.version < COMMITS_MAX);
@@ -218,9 +218,12 @@ static void committed(struct world *w, const struct node *node, struct coord_sta
     votes_change(w, view);
     w->commits[stamp.version] = (struct commit){ stamp.term, hash };
     w->commit_max = stamp.version;
+    if (w->setup.host != NULL) {
+        w->setup.committed(w->setup.host, view);
+    }
 }
 
-void check_apply(struct world *w, struct node *node, const struct coord_out *out)
+void check_apply(struct cluster *w, struct node *node, const struct coord_out *out)
 {
     const struct coord_value *view = coord_view(node->coord);
     HOLDS(6, out->stamp.version > node->applied.version);
@@ -250,7 +253,7 @@ void check_apply(struct world *w, struct node *node, const struct coord_out *out
 }
 
 /* 24: journal and memory follow the size of the value, however long it goes on. Values that somebody still reads keep their pages. */
-void check_bounds(struct world *w, const struct node *node)
+void check_bounds(struct cluster *w, const struct node *node)
 {
     uint64_t rows = coord_view(node->coord)->row_bytes;
     (void)w;
@@ -266,7 +269,7 @@ static bool has_topic(const struct coord_value *view, const struct topic *topic)
 }
 
 /* 4 and 18, of metadata: who leads has everything that anybody was told of. */
-void check_leading(struct world *w, struct node *node)
+void check_leading(struct cluster *w, struct node *node)
 {
     char text[200] = "";
     const struct coord_value *view = coord_view(node->coord);
@@ -286,7 +289,7 @@ void check_leading(struct world *w, struct node *node)
 }
 
 /* 23: faults over, all agree and somebody leads. */
-void check_end(struct world *w)
+void check_cluster_end(struct cluster *w)
 {
     uint32_t leaders = 0;
     if (w->refounded) {                        /* nothing may work any more; but nothing else may take its place, which is checked all the time */

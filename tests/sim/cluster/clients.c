@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* One of those that take themselves for the coordinator, mostly. */
-static uint32_t leader_or_any(struct world *w, uint32_t *leading_out)
+static uint32_t leader_or_any(struct cluster *w, uint32_t *leading_out)
 {
     uint32_t leading[NODES_MAX], count = 0;
     for (uint32_t i = 0; i < w->node_count; i++) {
@@ -32,7 +32,7 @@ static bool is_voter(const struct node *asked, int32_t id, struct ot_uuid *dir_o
     return false;
 }
 
-static void ask_voters(struct world *w, struct node *node, struct client *client)
+static void ask_voters(struct cluster *w, struct node *node, struct client *client)
 {
     struct coord_voters_ask *ask = &client->request.u.voters;
     struct ot_uuid dir;
@@ -63,7 +63,7 @@ static void register_node(const struct node *node, struct coord_request *request
 }
 
 /* Somebody upgrades: brokers register, and the level goes up when all know the next one. */
-static void prepare_upgrade(struct world *w, struct coord_request *request)
+static void prepare_upgrade(struct cluster *w, struct coord_request *request)
 {
     const struct node *node = &w->nodes[ot_rng_below(&w->build_rng, w->node_count)];
     if (ot_rng_chance(&w->build_rng, 0.7) && node->up && !node->observer) {
@@ -74,7 +74,7 @@ static void prepare_upgrade(struct world *w, struct coord_request *request)
     }
 }
 
-static void prepare(struct world *w, struct node *node, struct client *client)
+static void prepare(struct cluster *w, struct node *node, struct client *client)
 {
     struct coord_request *request = &client->request;
     uint64_t kind = ot_rng_below(&w->rng, 100);
@@ -84,7 +84,7 @@ static void prepare(struct world *w, struct node *node, struct client *client)
         prepare_upgrade(w, request);
         return;
     }
-    if (kind < 45) {
+    if (kind < 45 && w->setup.host == NULL) {
         snprintf(client->name, sizeof client->name, "topic%u", ++w->names);
         request->ask = COORD_ASK_CREATE_TOPIC;
         request->u.topic = (struct coord_topic_ask){ .name = ot_str_of(client->name), .partition_count = 1 + (int32_t)ot_rng_below(&w->rng, 5), .replication_factor = -1 };
@@ -109,7 +109,7 @@ static bool need_broker(const struct node *node)
     return coord_broker_get(coord_view(node->coord), 1, &arena, &row) != OT_OK || row.fenced;
 }
 
-static void prepare_broker(const struct world *w, struct node *node, struct client *client)
+static void prepare_broker(const struct cluster *w, struct node *node, struct client *client)
 {
     struct ot_coord_broker_row row;
     struct ot_arena arena;
@@ -127,7 +127,7 @@ static void prepare_broker(const struct world *w, struct node *node, struct clie
     }
 }
 
-void client_ask(struct world *w)
+void client_ask(struct cluster *w)
 {
     struct client *client = &w->clients[ot_rng_below(&w->rng, CLIENTS)];
     uint32_t leading, at = leader_or_any(w, &leading);
@@ -136,7 +136,7 @@ void client_ask(struct world *w)
     if (client->busy || !node->up || node->halted || node->paused_until_us > w->now_us) {
         return;
     }
-    if (node->leading && need_broker(node)) {
+    if (w->setup.host == NULL && node->leading && need_broker(node)) {
         prepare_broker(w, node, client);
         client->acked_before = w->acked_version;
     } else {
@@ -151,7 +151,7 @@ void client_ask(struct world *w)
     node_step(w, node, (struct coord_in){ .kind = COORD_REQUEST, .request = &client->request });
 }
 
-void clients_of_stopped(struct world *w, const struct node *node)
+void clients_of_stopped(struct cluster *w, const struct node *node)
 {
     for (uint32_t i = 0; i < CLIENTS; i++) {
         if (w->clients[i].busy && &w->nodes[w->clients[i].node] == node) {
@@ -161,9 +161,13 @@ void clients_of_stopped(struct world *w, const struct node *node)
     }
 }
 
-void client_answered(struct world *w, struct node *node, struct coord_request *request)
+void client_answered(struct cluster *w, struct node *node, struct coord_request *request)
 {
     struct client *client = OT_CONTAINER(request, struct client, request);
+    if ((uintptr_t)client < (uintptr_t)w->clients || (uintptr_t)client >= (uintptr_t)(w->clients + CLIENTS)) {
+        w->setup.answered(w->setup.host, request);
+        return;
+    }
     CHECK(client->busy);
     client->busy = false;
     *(request->error == OT_OK ? &w->raises : &w->raises_refused) += request->ask == COORD_ASK_LEVEL;

@@ -7,7 +7,7 @@
 
 static bool before(const struct event *a, const struct event *b) { return a->at_us != b->at_us ? a->at_us < b->at_us : a->order < b->order; }
 
-void sim_event(struct world *w, struct event event)
+void cluster_event(struct cluster *w, struct event event)
 {
     CHECK(w->event_count < EVENTS_MAX);
     event.order = ++w->order;
@@ -18,7 +18,7 @@ void sim_event(struct world *w, struct event event)
     w->events[at] = event;
 }
 
-bool sim_event_next(struct world *w, uint64_t before_us, struct event *out)
+bool cluster_event_next(struct cluster *w, uint64_t before_us, struct event *out)
 {
     if (w->event_count == 0 || w->events[0].at_us > before_us) {
         return false;
@@ -40,7 +40,7 @@ bool sim_event_next(struct world *w, uint64_t before_us, struct event *out)
 
 /* ---- the network */
 
-static void deliver_later(struct world *w, uint32_t from, uint32_t to, struct ot_blob body)
+uint64_t cluster_delay_us(struct cluster *w, uint32_t to)
 {
     uint64_t delay = 50 + ot_rng_below(&w->rng, 2000);
     if (ot_rng_chance(&w->rng, w->slow)) {
@@ -49,6 +49,12 @@ static void deliver_later(struct world *w, uint32_t from, uint32_t to, struct ot
     if (w->nodes[to].slow_until_us > w->now_us) {
         delay += 200000 + ot_rng_below(&w->rng, 600000);
     }
+    return delay;
+}
+
+static void deliver_later(struct cluster *w, uint32_t from, uint32_t to, struct ot_blob body)
+{
+    uint64_t delay = cluster_delay_us(w, to);
     uint8_t *copy = malloc(body.bytes);
     memcpy(copy, body.data, body.bytes);
     if (w->swarm.flips > 0 && !w->calm && ot_rng_chance(&w->rng, w->swarm.flips)) {
@@ -57,12 +63,14 @@ static void deliver_later(struct world *w, uint32_t from, uint32_t to, struct ot
         CHECK(coord_message_decode(coord_blob(copy, body.bytes), &message) != OT_OK);          /* the checksum sees it */
         w->flips++;
     }
-    sim_event(w, (struct event){ .kind = EVENT_MESSAGE, .at_us = w->now_us + delay, .node = to, .from = from, .body = copy, .bytes = body.bytes });
+    cluster_event(w, (struct event){ .kind = EVENT_MESSAGE, .at_us = w->now_us + delay, .node = to, .from = from, .body = copy, .bytes = body.bytes });
 }
 
-void sim_send(struct world *w, uint32_t from, uint32_t to, struct ot_blob body)
+bool cluster_lost(struct cluster *w, uint32_t from, uint32_t to) { return w->cut[from][to] || ot_rng_chance(&w->rng, w->drop); }
+
+void cluster_send(struct cluster *w, uint32_t from, uint32_t to, struct ot_blob body)
 {
-    if (w->cut[from][to] || ot_rng_chance(&w->rng, w->drop) || w->event_count > EVENTS_MAX - 64) {
+    if (cluster_lost(w, from, to) || w->event_count > EVENTS_MAX - 64) {
         return;
     }
     deliver_later(w, from, to, body);
@@ -71,9 +79,9 @@ void sim_send(struct world *w, uint32_t from, uint32_t to, struct ot_blob body)
     }
 }
 
-static void mend(struct world *w) { memset(w->cut, 0, sizeof w->cut); }
+static void mend(struct cluster *w) { memset(w->cut, 0, sizeof w->cut); }
 
-static void part(struct world *w)
+static void part(struct cluster *w)
 {
     uint64_t kind = ot_rng_below(&w->rng, 4);
     mend(w);
@@ -103,7 +111,7 @@ static void part(struct world *w)
 
 /* ---- what goes wrong with nodes */
 
-bool sim_in_doubt(const struct world *w)            /* a memory is gone or half gone: no second one until it is back */
+bool cluster_in_doubt(const struct cluster *w)            /* a memory is gone or half gone: no second one until it is back */
 {
     for (uint32_t i = 0; i < w->node_count; i++) {
         if (w->nodes[i].wiped || w->nodes[i].damaged_term >= 0) {
@@ -113,7 +121,7 @@ bool sim_in_doubt(const struct world *w)            /* a memory is gone or half 
     return false;
 }
 
-static uint32_t voters_now(const struct world *w)
+static uint32_t voters_now(const struct cluster *w)
 {
     int32_t ids[COORD_VOTERS_MAX];
     for (uint32_t i = 0; i < w->node_count; i++) {
@@ -125,7 +133,7 @@ static uint32_t voters_now(const struct world *w)
 }
 
 /* The acceptance that lies last in the journal rots. */
-static void damage(struct world *w, struct node *node)
+static void damage(struct cluster *w, struct node *node)
 {
     struct ot_io *io = sim_disk_io(node->disk);
     uint8_t sector[64];
@@ -141,13 +149,13 @@ static void damage(struct world *w, struct node *node)
     w->damages++;
 }
 
-static void strike(struct world *w, struct node *node)
+static void strike(struct cluster *w, struct node *node)
 {
     uint64_t kind = ot_rng_below(&w->rng, 100);
     if (!node->up) {
         return;
     }
-    bool spare = sim_in_doubt(w) || w->changes_voters || node->observer || w->commit_max < 1;
+    bool spare = cluster_in_doubt(w) || w->changes_voters || node->observer || w->commit_max < 1;
     if (kind < 30 && w->swarm.pauses) {
         node->paused_until_us = w->now_us + ot_rng_below(&w->rng, 6000000);
         return;
@@ -161,15 +169,15 @@ static void strike(struct world *w, struct node *node)
         damage(w, node);
     }
     uint64_t down = w->swarm.storms ? ot_rng_below(&w->rng, 60000) : ot_rng_chance(&w->rng, 0.7) ? ot_rng_below(&w->rng, 1500000) : ot_rng_below(&w->rng, 15000000);
-    sim_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + down, .node = (uint32_t)(node - w->nodes), .life = node->life });
+    cluster_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + down, .node = (uint32_t)(node - w->nodes), .life = node->life });
 }
 
 /* A disk fills up, or fails at some calls, for a while. Who stops for it is started again, on a disk that was seen to. */
-static void disk_fails(struct world *w, struct node *node)
+static void disk_fails(struct cluster *w, struct node *node)
 {
     struct sim_faults faults = { .short_write = 0.1, .short_read = 0.1 };
     uint64_t kind = ot_rng_below(&w->rng, 3);
-    if (node->observer || !node->up || sim_in_doubt(w)) {
+    if (node->observer || !node->up || cluster_in_doubt(w)) {
         return;
     }
     faults.capacity_bytes = kind == 0 ? sim_disk_used_bytes(node->disk) + ot_rng_below(&w->rng, 8) * 4096 : 0;
@@ -181,7 +189,7 @@ static void disk_fails(struct world *w, struct node *node)
 }
 
 /* After each pause between faults. */
-static void see_to_disks(struct world *w)
+static void see_to_disks(struct cluster *w)
 {
     for (uint32_t i = 0; i < w->node_count; i++) {
         struct node *node = &w->nodes[i];
@@ -191,23 +199,23 @@ static void see_to_disks(struct world *w)
         }
         if (node->up && node->halted) {
             node_stop(w, node, ot_rng_chance(&w->rng, 0.5));
-            sim_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + ot_rng_below(&w->rng, 2000000), .node = i, .life = node->life });
+            cluster_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + ot_rng_below(&w->rng, 2000000), .node = i, .life = node->life });
         }
     }
 }
 
-static void power_cut(struct world *w)
+static void power_cut(struct cluster *w)
 {
     for (uint32_t i = 0; i < w->node_count; i++) {
         if (w->nodes[i].up && ot_rng_chance(&w->rng, 0.8)) {
             node_stop(w, &w->nodes[i], true);
-            sim_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + ot_rng_below(&w->rng, 2000000), .node = i, .life = w->nodes[i].life });
+            cluster_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + ot_rng_below(&w->rng, 2000000), .node = i, .life = w->nodes[i].life });
         }
     }
 }
 
 /* 10: whoever founded this cluster loses everything, but for one. */
-static void refound(struct world *w)
+static void refound(struct cluster *w)
 {
     uint32_t left = (uint32_t)ot_rng_below(&w->rng, w->voter_count);
     for (uint32_t i = 0; i < w->voter_count; i++) {
@@ -215,12 +223,12 @@ static void refound(struct world *w)
         if (i != left) {
             node_wipe(w, &w->nodes[i]);
         }
-        sim_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + ot_rng_below(&w->rng, 2000000), .node = i, .life = w->nodes[i].life });
+        cluster_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + ot_rng_below(&w->rng, 2000000), .node = i, .life = w->nodes[i].life });
     }
     w->refounded = true;
 }
 
-void sim_faults(struct world *w)
+void cluster_faults(struct cluster *w)
 {
     const struct swarm *swarm = &w->swarm;
     struct node *node = &w->nodes[ot_rng_below(&w->rng, w->node_count)];
@@ -248,17 +256,17 @@ void sim_faults(struct world *w)
     w->next_fault_us = w->now_us + (swarm->storms ? 20000 + ot_rng_below(&w->rng, 300000) : 100000 + ot_rng_below(&w->rng, ot_rng_chance(&w->rng, 0.2) ? 12000000 : 2500000));
 }
 
-static bool some(struct world *w, double chance) { return ot_rng_chance(&w->rng, chance); }
+static bool some(struct cluster *w, double chance) { return ot_rng_chance(&w->rng, chance); }
 
-bool sim_refounds;
-void sim_swarm(struct world *w)
+bool cluster_refounds;
+void cluster_swarm(struct cluster *w)
 {
     w->swarm = (struct swarm){ .builds = w->swarm.builds, .parts = some(w, 0.7), .strikes = some(w, 0.7), .power = some(w, 0.4), .pauses = some(w, 0.5), .slow_nets = some(w, 0.3), .slow_disks = some(w, 0.3),
-        .disk_faults = some(w, 0.3), .wipes = some(w, 0.5), .damages = some(w, 0.5), .storms = some(w, 0.15), .refounds = (some(w, 0.06) || sim_refounds) && w->voter_count >= 3,
+        .disk_faults = some(w, 0.3), .wipes = some(w, 0.5), .damages = some(w, 0.5), .storms = some(w, 0.15), .refounds = (some(w, 0.06) || cluster_refounds) && w->voter_count >= 3 && w->setup.host == NULL,
         .flips = some(w, 0.2) ? 0.01 : 0, .kills_at_store = some(w, 0.2) ? 0.02 : 0, .rate_spread = some(w, 0.2) ? 0.4 : 0.08 };
 }
 
-void sim_calm(struct world *w)
+void cluster_calm(struct cluster *w)
 {
     w->calm = true;
     mend(w);
@@ -273,7 +281,8 @@ void sim_calm(struct world *w)
             node_stop(w, node, false);
         }
         if (!node->up) {
-            node_start(w, node);
+            node_starts(w, node);
         }
     }
+    w->acked_at_calm = w->acked;
 }

@@ -6,14 +6,14 @@
 
 #define DIR_PATH "/data/meta"
 
-struct node *node_by_id(struct world *w, int32_t id) { return id >= 1 && id <= (int32_t)w->node_count ? &w->nodes[id - 1] : NULL; }
+struct node *node_by_id(struct cluster *w, int32_t id) { return id >= 1 && id <= (int32_t)w->node_count ? &w->nodes[id - 1] : NULL; }
 
-static uint64_t clock_us(const struct world *w, const struct node *node)
+static uint64_t clock_us(const struct cluster *w, const struct node *node)
 {
     return node->clock_base_us + (uint64_t)((double)(w->now_us - node->clock_start_us) * node->rate);
 }
 
-uint64_t node_deadline_us(const struct world *w, const struct node *node)
+uint64_t node_deadline_us(const struct cluster *w, const struct node *node)
 {
     if (!node->up || node->halted) {
         return UINT64_MAX;
@@ -30,17 +30,17 @@ uint64_t node_deadline_us(const struct world *w, const struct node *node)
 
 /* ---- storage: one job at a time, done some time after it was asked for */
 
-static void job_next(struct world *w, struct node *node)
+static void job_next(struct cluster *w, struct node *node)
 {
     if (!node->job_busy && node->job_count > 0) {
         node->job_busy = true;
         uint64_t delay = ot_rng_chance(&w->rng, 0.05) ? ot_rng_below(&w->rng, 300000) : 30 + ot_rng_below(&w->rng, 3000);
         delay += node->disk_slow_until_us > w->now_us ? ot_rng_below(&w->rng, 3000000) : 0;
-        sim_event(w, (struct event){ .kind = EVENT_JOB, .at_us = w->now_us + delay, .node = (uint32_t)(node - w->nodes), .life = node->life });
+        cluster_event(w, (struct event){ .kind = EVENT_JOB, .at_us = w->now_us + delay, .node = (uint32_t)(node - w->nodes), .life = node->life });
     }
 }
 
-static enum ot_err write_record(struct world *w, struct node *node, const struct job *job)
+static enum ot_err write_record(struct cluster *w, struct node *node, const struct job *job)
 {
     uint64_t pos = node->journal.end_pos;
     enum ot_err err = broker_journal_write(&node->journal, &job->record, job->sync);
@@ -64,7 +64,7 @@ static enum ot_err write_record(struct world *w, struct node *node, const struct
     return OT_OK;
 }
 
-void node_job(struct world *w, struct node *node)
+void node_job(struct cluster *w, struct node *node)
 {
     struct job job = node->jobs[node->job_first];
     enum ot_err err = write_record(w, node, &job);
@@ -73,14 +73,14 @@ void node_job(struct world *w, struct node *node)
     node->job_busy = false;
     if (!w->calm && err == OT_OK && ot_rng_chance(&w->rng, w->swarm.kills_at_store)) {         /* stored, and it never hears of it */
         node_stop(w, node, ot_rng_chance(&w->rng, 0.5));
-        sim_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + ot_rng_below(&w->rng, 500000), .node = (uint32_t)(node - w->nodes), .life = node->life });
+        cluster_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + ot_rng_below(&w->rng, 500000), .node = (uint32_t)(node - w->nodes), .life = node->life });
         return;
     }
     job_next(w, node);
     node_step(w, node, (struct coord_in){ .kind = err == OT_OK ? COORD_STORED : COORD_STORE_FAILED, .token = job.token, .error = err });
 }
 
-static void snapshot_begin(struct world *w, struct node *node, const struct coord_out *out)
+static void snapshot_begin(struct cluster *w, struct node *node, const struct coord_out *out)
 {
     struct coord_value share = coord_value_share(out->value);
     CHECK(node->snapshot.token == 0);
@@ -90,13 +90,13 @@ static void snapshot_begin(struct world *w, struct node *node, const struct coor
     node->snapshot.mark = broker_journal_mark(&node->journal);
     node->snapshot.written = broker_snapshot_write(sim_disk_io(node->disk), DIR_PATH, &share, node->snapshot.name, &node->snapshot.result) == OT_OK;
     coord_value_drop(&share);
-    sim_event(w, (struct event){ .kind = EVENT_SNAPSHOT, .at_us = w->now_us + ot_rng_below(&w->rng, 20000), .node = (uint32_t)(node - w->nodes), .life = node->life });
+    cluster_event(w, (struct event){ .kind = EVENT_SNAPSHOT, .at_us = w->now_us + ot_rng_below(&w->rng, 20000), .node = (uint32_t)(node - w->nodes), .life = node->life });
 }
 
-void node_snapshot_end(struct world *w, struct node *node)
+void node_snapshot_end(struct cluster *w, struct node *node)
 {
     if (node->job_busy) {                      /* a job of its own, behind what is being written */
-        sim_event(w, (struct event){ .kind = EVENT_SNAPSHOT, .at_us = w->now_us + 1000, .node = (uint32_t)(node - w->nodes), .life = node->life });
+        cluster_event(w, (struct event){ .kind = EVENT_SNAPSHOT, .at_us = w->now_us + 1000, .node = (uint32_t)(node - w->nodes), .life = node->life });
         return;
     }
     uint64_t token = node->snapshot.token;
@@ -118,9 +118,9 @@ void node_snapshot_end(struct world *w, struct node *node)
 
 /* ---- steps */
 
-static void carry_out(struct world *w, struct node *node, const struct coord_out *out)
+static void carry_out(struct cluster *w, struct node *node, const struct coord_out *out)
 {
-    if (w->verbose && (out->kind == COORD_ROLE || out->kind == COORD_APPLY)) {
+    if (w->setup.verbose && (out->kind == COORD_ROLE || out->kind == COORD_APPLY)) {
         int32_t ids[COORD_VOTERS_MAX];
         uint32_t count = coord_voters_of(coord_view(node->coord), ids, NULL);
         printf("%.6f node %d %s leading %d stamp %d/%lld leader %d voters", (double)w->now_us / 1e6, node->id, out->kind == COORD_ROLE ? "ROLE" : "APPLY", out->leading,
@@ -138,7 +138,12 @@ static void carry_out(struct world *w, struct node *node, const struct coord_out
         job_next(w, node);
         break;
     case COORD_SNAPSHOT: snapshot_begin(w, node, out); break;
-    case COORD_APPLY: check_apply(w, node, out); break;
+    case COORD_APPLY:
+        check_apply(w, node, out);
+        if (w->setup.host != NULL) {
+            w->setup.applied(w->setup.host, (uint32_t)(node - w->nodes));
+        }
+        break;
     case COORD_ROLE:
         node->leading = out->leading;
         if (out->leading) {
@@ -162,18 +167,18 @@ static void carry_out(struct world *w, struct node *node, const struct coord_out
         struct node *to = node_by_id(w, (int32_t)out->peer);
         CHECK(to != NULL && to != node);
         check_send(w, node, out);
-        sim_send(w, (uint32_t)(node - w->nodes), (uint32_t)(to - w->nodes), out->body);
+        cluster_send(w, (uint32_t)(node - w->nodes), (uint32_t)(to - w->nodes), out->body);
         break;
     }
     }
 }
 
-void node_step(struct world *w, struct node *node, struct coord_in in)
+void node_step(struct cluster *w, struct node *node, struct coord_in in)
 {
     struct coord_out out;
     uint64_t life = node->life;
     in.now_us = clock_us(w, node);
-    if (w->verbose && in.kind == COORD_MSG) {
+    if (w->setup.verbose && in.kind == COORD_MSG) {
         struct coord_message m;
         if (coord_message_decode(in.body, &m) == OT_OK && m.kind != COORD_HEARTBEAT && m.kind != COORD_HEARTBEAT_ACK) {
             printf("%.6f node %d <- %d kind %d term %d accepted %d/%lld committed %d/%lld answer %d unsure %d leader %d\n", (double)w->now_us / 1e6, node->id, m.sender, m.kind,
@@ -193,9 +198,9 @@ void node_step(struct world *w, struct node *node, struct coord_in in)
 
 /* ---- life */
 
-static struct coord_config config_of(const struct world *w, const struct node *node)
+static struct coord_config config_of(const struct cluster *w, const struct node *node)
 {
-    struct coord_config config = { .node_id = node->id, .dir_id = node->dir_id, .min_isr_default = 1, .partitions_max = 100000, .brokers_max = 8,
+    struct coord_config config = { .node_id = node->id, .dir_id = node->dir_id, .min_isr_default = w->setup.min_isr, .session_us = w->setup.session_us, .partitions_max = 100000, .brokers_max = 8,
         .delta_bytes_max = 64 << 10, .snapshot_after_bytes = SNAPSHOT_AFTER_BYTES, .observer = node->observer, .join = node->learner,
         .history_bytes = 24 << 10, .cluster_id = { .null = true }, .levels = node->levels };
     static char founding[NODES_MAX][24];
@@ -211,7 +216,7 @@ static struct coord_config config_of(const struct world *w, const struct node *n
     return config;
 }
 
-void node_rebuild(struct world *w, struct node *node)
+void node_rebuild(struct cluster *w, struct node *node)
 {
     static const struct coord_levels builds[] = { { 1, 1 }, { 1, 1 }, { 1, 2 }, { 1, 2 }, { 1, BUILDS_NEWEST }, { 2, BUILDS_NEWEST } };
     if (w->swarm.builds && w->calm) {
@@ -221,12 +226,21 @@ void node_rebuild(struct world *w, struct node *node)
     }
 }
 
-void node_start(struct world *w, struct node *node)
+void node_starts(struct cluster *w, struct node *node)
+{
+    if (w->setup.host != NULL) {
+        w->setup.starts(w->setup.host, (uint32_t)(node - w->nodes));
+    } else {
+        node_start(w, node);
+    }
+}
+
+void node_start(struct cluster *w, struct node *node)
 {
     char text[400] = "";
     struct coord_disk_image image;
     if (node->observer && w->founded_as[0] == 0) {         /* nothing to observe yet */
-        sim_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + 500000, .node = (uint32_t)(node - w->nodes), .life = node->life });
+        cluster_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + 500000, .node = (uint32_t)(node - w->nodes), .life = node->life });
         return;
     }
     node_rebuild(w, node);
@@ -267,7 +281,7 @@ void node_start(struct world *w, struct node *node)
         broker_journal_close(&node->journal);
         node->up = false;
         node->life++;
-        sim_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + 100000 + ot_rng_below(&w->build_rng, 2000000), .node = (uint32_t)(node - w->nodes), .life = node->life });
+        cluster_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + 100000 + ot_rng_below(&w->build_rng, 2000000), .node = (uint32_t)(node - w->nodes), .life = node->life });
         return;
     }
     if (err != OT_OK) {
@@ -277,13 +291,13 @@ void node_start(struct world *w, struct node *node)
     node_step(w, node, (struct coord_in){ .kind = COORD_TICK });
 }
 
-void node_stop(struct world *w, struct node *node, bool machine)
+void node_stop(struct cluster *w, struct node *node, bool machine)
 {
     if (!node->up) {
         return;
     }
     if (!node->observer) {
-        if (node->job_count > 0 && !node->halted && !sim_in_doubt(w) && ot_rng_chance(&w->rng, 0.5)) {         /* in the middle of a write; of a process: it is there, and not on the disk */
+        if (node->job_count > 0 && !node->halted && !cluster_in_doubt(w) && ot_rng_chance(&w->rng, 0.5)) {         /* in the middle of a write; of a process: it is there, and not on the disk */
             struct job job = node->jobs[node->job_first];
             sim_disk_power_off_after(node->disk, 1 + ot_rng_below(&w->rng, 4));
             ot_ignore(write_record(w, node, &job), "nobody is told");
@@ -303,9 +317,12 @@ void node_stop(struct world *w, struct node *node, bool machine)
     coord_free(node->coord);
     node->coord = NULL;
     CHECK(coord_pages_used_bytes(node->pages) == 0);
+    if (w->setup.host != NULL) {
+        w->setup.stopped(w->setup.host, (uint32_t)(node - w->nodes));
+    }
 }
 
-void node_wipe(struct world *w, struct node *node)
+void node_wipe(struct cluster *w, struct node *node)
 {
     sim_disk_free(node->disk);
     node->disk = sim_disk_new(ot_rng_next(&w->rng));

@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "broker/journal.h"
 #include "../common/campaign.h"
+#include "cluster.h"
 #include "../disk.h"
 
 enum { NODES_MAX = 8, CLIENTS = 12, EVENTS_MAX = 16384, JOBS_MAX = 8, COMMITS_MAX = 1 << 15, TOPICS_MAX = 4096, TERMS_MAX = 1 << 14, BLOCKS_MAX = 1 << 16, SNAPSHOT_AFTER_BYTES = 192 << 10, BUILDS_NEWEST = 3 };
@@ -53,8 +54,8 @@ struct publication { uint64_t hash, base_hash; bool has_base; };
 struct voters { int32_t ids[COORD_VOTERS_MAX]; struct ot_uuid dirs[COORD_VOTERS_MAX]; uint32_t count; };
 struct topic { char name[32]; struct ot_uuid id; };
 
-struct world {
-    uint64_t seed;
+struct cluster {
+    struct cluster_setup setup;
     struct ot_rng rng, build_rng /* of its own, so that a seed without builds is what it was */;
     uint64_t now_us, order, trace;
     struct node nodes[NODES_MAX]; uint32_t node_count, voter_count;    /* the first voter_count are on the list */
@@ -80,37 +81,35 @@ struct world {
     uint64_t acked_at_calm;
     uint32_t verbose, idle_ticks;
 };
-extern struct world *sim_world;                /* for messages of CHECK */
 
 /* net.c */
-void sim_event(struct world *w, struct event event);
-bool sim_event_next(struct world *w, uint64_t before_us, struct event *out);
-void sim_send(struct world *w, uint32_t from, uint32_t to, struct ot_blob body);
-void sim_faults(struct world *w);              /* something goes wrong, or is mended */
-bool sim_in_doubt(const struct world *w);       /* a memory is gone, or may be */
-void sim_swarm(struct world *w);
-extern bool sim_refounds;                      /* by flag */
-void sim_calm(struct world *w);                /* all is mended, everybody comes back */
+void cluster_event(struct cluster *w, struct event event);
+bool cluster_event_next(struct cluster *w, uint64_t before_us, struct event *out);
+void cluster_send(struct cluster *w, uint32_t from, uint32_t to, struct ot_blob body);
+void cluster_faults(struct cluster *w);              /* something goes wrong, or is mended */
+bool cluster_in_doubt(const struct cluster *w);       /* a memory is gone, or may be */
+void cluster_swarm(struct cluster *w);
+extern bool cluster_refounds;                      /* by flag */
 /* node.c */
-void node_start(struct world *w, struct node *node);
-void node_stop(struct world *w, struct node *node, bool machine);
-void node_wipe(struct world *w, struct node *node);
-void node_rebuild(struct world *w, struct node *node);         /* the next start is of another build, perhaps; when all is calm, of the newest */
-void node_step(struct world *w, struct node *node, struct coord_in in);
-void node_job(struct world *w, struct node *node);
-void node_snapshot_end(struct world *w, struct node *node);
-uint64_t node_deadline_us(const struct world *w, const struct node *node);
-struct node *node_by_id(struct world *w, int32_t id);
+void node_starts(struct cluster *w, struct node *node);         /* by its host, if there is one */
+void node_start(struct cluster *w, struct node *node);
+void node_stop(struct cluster *w, struct node *node, bool machine);
+void node_wipe(struct cluster *w, struct node *node);
+void node_rebuild(struct cluster *w, struct node *node);         /* the next start is of another build, perhaps; when all is calm, of the newest */
+void node_step(struct cluster *w, struct node *node, struct coord_in in);
+void node_job(struct cluster *w, struct node *node);
+void node_snapshot_end(struct cluster *w, struct node *node);
+uint64_t node_deadline_us(const struct cluster *w, const struct node *node);
+struct node *node_by_id(struct cluster *w, int32_t id);
 /* clients.c */
-void client_ask(struct world *w);
-void client_answered(struct world *w, struct node *node, struct coord_request *request);
-void clients_of_stopped(struct world *w, const struct node *node);
+void client_ask(struct cluster *w);
+void client_answered(struct cluster *w, struct node *node, struct coord_request *request);
+void clients_of_stopped(struct cluster *w, const struct node *node);
 /* check.c */
-void check_send(struct world *w, struct node *node, const struct coord_out *out);
-void check_store(struct world *w, struct node *node, const struct coord_record *record);
-void check_apply(struct world *w, struct node *node, const struct coord_out *out);
-void check_leading(struct world *w, struct node *node);
-void check_bounds(struct world *w, const struct node *node);
-void check_end(struct world *w);
+void check_send(struct cluster *w, struct node *node, const struct coord_out *out);
+void check_store(struct cluster *w, struct node *node, const struct coord_record *record);
+void check_apply(struct cluster *w, struct node *node, const struct coord_out *out);
+void check_leading(struct cluster *w, struct node *node);
+void check_bounds(struct cluster *w, const struct node *node);
 
 #endif

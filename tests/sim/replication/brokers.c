@@ -530,6 +530,6 @@ void sim_broker_event(struct world *w, struct event *event)
             heartbeat(w, broker);
         }
         break;
-    case EVENT_ASK: break;
+    default: break;
     }
 }

@@ -76,7 +76,7 @@ void check_watermark(struct world *w, const struct broker *broker, uint32_t part
     struct held *held = (struct held *)(uintptr_t)&broker->held[partition];
     const struct replica *replica = &held->replica;
     HOLDS(19, replica->high_watermark <= replica->log_end);
-    CHECK(replica->log_end == held->end);
+    CHECK(replica->log_end == held->end || (w->lane && replica->log_end < held->end));
     if (replica->role != REPLICA_LEADER) {
         check_follower(w, broker, partition);
         return;
@@ -89,7 +89,7 @@ void check_watermark(struct world *w, const struct broker *broker, uint32_t part
         return;
     }
     bool more = false;
-    for (int64_t at = OT_MAX(replica->high_watermark - 300, (int64_t)0); at < replica->high_watermark; at++) {
+    for (int64_t at = OT_MIN(OT_MAX(replica->high_watermark - 300, (int64_t)0), w->committed_end[partition]); at < replica->high_watermark; at++) {
         if (is_covered(w, partition, replica->row.leader_epoch, at)) {
             continue;
         }
@@ -102,9 +102,8 @@ void check_watermark(struct world *w, const struct broker *broker, uint32_t part
             more = true;
         }
     }
-    struct coord_partition row;
-    if (more && coord_partition_get(coord_view(w->coord), &w->topic, (int32_t)partition, &row) == OT_OK) {
-        check_members(w, partition, &row);
+    if (more) {
+        check_members(w, partition, &w->rows[partition]);
     }
 }
 
@@ -164,13 +163,13 @@ static void give_up(struct world *w, uint32_t partition, const struct coord_part
 }
 
 /* 26: a leader that lives was moved, by an operator or because it stops: whoever leads from here has all that it acknowledged with acks=1. */
-static void check_move(struct world *w, uint32_t partition, const struct coord_partition *old, const struct coord_partition *row)
+static void check_move(struct world *w, const struct coord_value *view, uint32_t partition, const struct coord_partition *old, const struct coord_partition *row)
 {
     struct ot_coord_broker_row broker;
     struct ot_arena arena;
     uint8_t room[4096];
     ot_arena_init_with(&arena, room, sizeof room, 0);
-    if (old->leader == -1 || row->leader == -1 || row->leader == old->leader || coord_broker_get(coord_view(w->coord), old->leader, &arena, &broker) != OT_OK || broker.fenced) {
+    if (old->leader == -1 || row->leader == -1 || row->leader == old->leader || coord_broker_get(view, old->leader, &arena, &broker) != OT_OK || broker.fenced) {
         return;
     }
     const struct broker *from = &w->brokers[old->leader - 1], *to = &w->brokers[row->leader - 1];
@@ -194,7 +193,7 @@ void check_once(struct world *w, const struct broker *broker, uint32_t partition
 }
 
 /* 11, 12 and 17, of one row. */
-static void check_row(struct world *w, uint32_t partition, const struct coord_partition *row)
+static void check_row(struct world *w, const struct coord_value *view, uint32_t partition, const struct coord_partition *row)
 {
     const struct coord_partition *old = &w->rows[partition];
     uint64_t all = coord_all_replicas(row);
@@ -207,7 +206,7 @@ static void check_row(struct world *w, uint32_t partition, const struct coord_pa
         HOLDS(12, row->partition_epoch >= old->partition_epoch && row->leader_epoch >= old->leader_epoch);
         HOLDS(12, row->leader == old->leader || row->leader_epoch > old->leader_epoch);
         HOLDS(17, elected_cleanly(old, row));
-        check_move(w, partition, old, row);
+        check_move(w, view, partition, old, row);
         if (row->loss_version != old->loss_version && row->leader != -1) {
             give_up(w, partition, old, row);
         }
@@ -216,12 +215,12 @@ static void check_row(struct world *w, uint32_t partition, const struct coord_pa
 }
 
 /* 11, 12, 15 and 17, at each state that the coordinator commits. */
-void check_rows(struct world *w)
+void check_rows(struct world *w, const struct coord_value *view)
 {
     struct coord_partition row;
     if (w->verbose) {
         for (uint32_t i = 0; i < PARTITIONS && w->topic_made; i++) {
-            if (coord_partition_get(coord_view(w->coord), &w->topic, (int32_t)i, &row) == OT_OK && row.partition_epoch != w->rows[i].partition_epoch) {
+            if (coord_partition_get(view, &w->topic, (int32_t)i, &row) == OT_OK && row.partition_epoch != w->rows[i].partition_epoch) {
                 printf("%.3f partition %u: leader %d epoch %d/%d isr %llx elr %llx replicas %d %d %d (%d) min %d durable %lld/%d adding %llx last %llx committed %lld\n",
                     (double)w->now_us / 1e6, i, row.leader, row.leader_epoch, row.partition_epoch, (unsigned long long)row.isr, (unsigned long long)row.elr, row.replicas[0],
                     row.replicas[1], row.replicas[2], row.replica_count, row.min_isr, (long long)row.durable_since, (int)row.durable_class,
@@ -230,10 +229,10 @@ void check_rows(struct world *w)
         }
     }
     for (uint32_t i = 0; i < PARTITIONS && w->topic_made; i++) {
-        if (coord_partition_get(coord_view(w->coord), &w->topic, (int32_t)i, &row) != OT_OK) {
+        if (coord_partition_get(view, &w->topic, (int32_t)i, &row) != OT_OK) {
             continue;
         }
-        check_row(w, i, &row);
+        check_row(w, view, i, &row);
         check_members(w, i, &row);
     }
 }
@@ -255,9 +254,9 @@ static void check_producer(struct world *w, uint32_t partition, const struct hel
 /* 18 and 23: all that was ever committed is there, everybody is in sync again, and something new was committed. */
 void check_end(struct world *w)
 {
-    struct coord_partition row;
     for (uint32_t i = 0; i < PARTITIONS; i++) {
-        CHECK(coord_partition_get(coord_view(w->coord), &w->topic, (int32_t)i, &row) == OT_OK);
+        const struct coord_partition row = w->rows[i];
+        CHECK(row.replica_count > 0);
         if (row.leader == -1 || row.isr != coord_all_replicas(&row)) {
             fprintf(stderr, "partition %u: leader %d epoch %d isr %llx of %llx elr %llx adding %llx removing %llx\n", i, row.leader, row.leader_epoch, (unsigned long long)row.isr,
                 (unsigned long long)coord_all_replicas(&row), (unsigned long long)row.elr, (unsigned long long)row.adding, (unsigned long long)row.removing);

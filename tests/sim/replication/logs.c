@@ -2,9 +2,9 @@
  * is the array. Power goes off at any disk call, recovery's own among them; epoch files, checkpoints, truncation and flush rounds are the engine's. */
 #include "world.h"
 #include "../disk.h"
+#include "../spans.h"
 #include "broker/follow.h"
-#include "engine/batch.h"
-#include "engine/batch_build.h"
+#include "batches.h"
 #include "engine/log.h"
 #include "engine/store.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define DIR_PATH "/sim/a"
-enum { READ_BYTES = 1 << 16, KEY_BYTES = 8 };
+enum { READ_BYTES = 1 << 16 };
 
 struct files {
     struct sim_disk *disk; struct eng_store *store; struct ot_pool *pool;
@@ -44,31 +44,6 @@ static bool down(struct world *w, struct broker *broker)
 
 /* ---- reading */
 
-static struct record record_of(const struct eng_batch_piece *piece, const struct eng_batch_info *info)
-{
-    struct eng_record_iter iter;
-    struct eng_record record;
-    CHECK(eng_batch_check_crc(piece->data, info) == OT_OK);
-    CHECK(eng_record_open(&iter, NULL, piece->data, piece->bytes, 0) == OT_OK && eng_record_next(&iter, &record) == OT_OK && record.key.bytes == KEY_BYTES);
-    return (struct record){ info->partition_leader_epoch, ot_load_u64(record.key.data) };
-}
-
-static size_t copy_out(struct ot_io *io, const struct eng_read_result *result, uint8_t *data, size_t cap)
-{
-    size_t done = 0;
-    for (uint32_t i = 0; i < result->span_count; i++) {
-        const struct ot_span *span = &result->spans[i];
-        CHECK(done + span->bytes <= cap);
-        if (span->memory != NULL) {
-            memcpy(data + done, span->memory, span->bytes);
-        } else if (ot_io_read_exact(io, span->fd, data + done, span->bytes, span->pos) != OT_OK) {
-            return 0;
-        }
-        done += span->bytes;
-    }
-    return done;
-}
-
 /* Is what the engine has in [from, to) what the array has? Fewer if the power goes off. */
 static void compare(struct world *w, struct broker *broker, uint32_t partition, int64_t from, int64_t to)
 {
@@ -82,7 +57,7 @@ static void compare(struct world *w, struct broker *broker, uint32_t partition, 
             return;
         }
         CHECK(err == OT_OK && result.bytes > 0);
-        struct ot_reader cursor = ot_reader_over(data, copy_out(sim_disk_io(broker->files->disk), &result, data, sizeof data));
+        struct ot_reader cursor = ot_reader_over(data, sim_spans_copy(sim_disk_io(broker->files->disk), &result, data, sizeof data));
         struct eng_batch_piece piece;
         struct eng_batch_info info;
         result.pin->release(result.pin);
@@ -92,7 +67,7 @@ static void compare(struct world *w, struct broker *broker, uint32_t partition, 
         int64_t before = from;
         while (eng_batch_split(&cursor, &piece) == OT_OK) {
             CHECK(eng_batch_parse(piece.data, piece.bytes, &info) == OT_OK && info.base_offset == from);
-            struct record record = record_of(&piece, &info);
+            struct record record = batch_record(&piece, &info);
             CHECK(record.id == held->log[from].id && record.epoch == held->log[from].epoch);
             from++;
         }
@@ -218,21 +193,9 @@ bool logs_append(struct world *w, struct broker *broker, uint32_t partition, str
     if (files == NULL) {
         return true;
     }
-    struct eng_sink sink;
-    struct eng_batch_builder builder;
-    struct eng_batch_fields fields = eng_batch_fields_default();
-    uint8_t key[KEY_BYTES], value[300];
     struct ot_blob none = { 0 };
     uint32_t appended = 0;
-    ot_store_u64(key, record.id);
-    memset(value, 'a' + (int)(record.id % 26), sizeof value);
-    fields.base_offset = held->end;
-    fields.leader_epoch = record.epoch;
-    eng_sink_pool(&sink, files->pool, 1u << 16);
-    CHECK(eng_batch_build_begin(&builder, &fields, NULL, &sink) == OT_OK);
-    CHECK(eng_batch_build_next(&builder, wall_ms(w), (struct ot_blob){ key, KEY_BYTES, false }, (struct ot_blob){ value, (uint32_t)(record.id * 31 % sizeof value), false }, NULL, 0) == OT_OK);
-    CHECK(eng_batch_build_finish(&builder) == OT_OK);
-    struct ot_buf *buf = eng_sink_take(&sink);
+    struct ot_buf *buf = batch_of(files->pool, record, held->end, wall_ms(w), NULL);
     struct eng_append_batch batch = { .data = buf->data, .bytes = (uint32_t)buf->bytes, .leader_epoch = record.epoch, .base_offset = held->end, .last_offset = held->end,
         .max_timestamp = wall_ms(w), .max_timestamp_offset = held->end };
     sim_disk_set_wall(files->disk, wall_ms(w));

@@ -4,47 +4,13 @@
  *   --engine   the engine's own logs in every seed (else in one of six)
  *   --beyond   more machines lose their memory at once than the durability class covers: what is lost has to be told (else in one of twelve)
  *   --strict   leases: acks=1 is refused where another one may lead (else in one of ten) */
-#include "coordinator/contest.h"
 #include "world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct world *sim_world;
 static struct swarm wanted;                    /* by flags, in every seed */
-
-/* ---- events */
-
-static bool before(const struct event *a, const struct event *b) { return a->at_us != b->at_us ? a->at_us < b->at_us : a->order < b->order; }
-
-void sim_event(struct world *w, const struct event *event)
-{
-    struct event in = *event;
-    CHECK(w->event_count < EVENTS_MAX);
-    in.order = ++w->order;
-    uint32_t at = w->event_count++;
-    for (; at > 0 && before(&in, &w->events[(at - 1) / 2]); at = (at - 1) / 2) {
-        w->events[at] = w->events[(at - 1) / 2];
-    }
-    w->events[at] = in;
-}
-
-static void take_event(struct world *w, struct event *out)
-{
-    *out = w->events[0];
-    struct event last = w->events[--w->event_count];
-    uint32_t at = 0;
-    for (uint32_t child = 1; child < w->event_count; child = 2 * at + 1) {
-        child += child + 1 < w->event_count && before(&w->events[child + 1], &w->events[child]);
-        if (!before(&w->events[child], &last)) {
-            break;
-        }
-        w->events[at] = w->events[child];
-        at = child;
-    }
-    w->events[at] = last;
-}
 
 bool sim_cut(struct world *w, uint32_t from, uint32_t to) { return w->cut[from][to] || ot_rng_chance(&w->rng, w->drop); }
 
@@ -57,7 +23,7 @@ uint64_t sim_delay(struct world *w)
 
 static void committed(struct world *w)
 {
-    check_rows(w);
+    check_rows(w, coord_view(w->coord));
     for (uint32_t i = 0; i < w->broker_count; i++) {
         struct broker *broker = &w->brokers[i];
         if (broker->up && !w->cut[BROKERS_MAX][i]) {
@@ -104,41 +70,6 @@ static void make_coordinator(struct world *w)
 }
 
 /* ---- faults and operators */
-
-static void configure(struct world *w)
-{
-    if (w->swarm.class_flips && ot_rng_chance(&w->rng, 0.5)) {
-        w->class_ = (enum replica_class)ot_rng_below(&w->rng, 4);      /* each broker hears of it by and by */
-        return;
-    }
-    if (!w->swarm.min_flips) {
-        return;
-    }
-    static const char *const texts[] = { "1", "2", "3" };
-    struct ask *ask = ask_new(w, NULL, COORD_ASK_CONFIGS);
-    ask->change = (struct coord_config_change){ ot_str_of("min.insync.replicas"), ot_str_of(texts[w->min_isr - 1 + (int32_t)ot_rng_below(&w->rng, (uint64_t)(4 - w->min_isr))]) };
-    ask->request.u.configs = (struct coord_configs_ask){ .scope = { .kind = COORD_SCOPE_TOPIC, .topic_id = w->topic }, .changes = &ask->change, .change_count = 1 };
-    ask_send(w, ask);
-}
-
-static void operate(struct world *w)
-{
-    struct ask *ask = ask_new(w, NULL, COORD_ASK_PREFER);
-    ask->partition = (uint32_t)ot_rng_below(&w->rng, PARTITIONS);
-    if (ot_rng_chance(&w->rng, 0.5)) {
-        ask->prefer = (struct coord_prefer){ .topic_id = w->topic, .partition = (int32_t)ask->partition };
-        ask->request.u.prefer = (struct coord_prefer_ask){ &ask->prefer, 1 };
-    } else {
-        ask->request.ask = COORD_ASK_REASSIGN;
-        uint32_t first = (uint32_t)ot_rng_below(&w->rng, w->broker_count);
-        for (uint32_t i = 0; i < 3; i++) {
-            ask->target[i] = 1 + (int32_t)((first + i) % w->broker_count);
-        }
-        bool cancels = ot_rng_chance(&w->rng, 0.2);
-        ask->request.u.reassign = (struct coord_reassign_ask){ .topic_id = w->topic, .partition = (int32_t)ask->partition, .target = cancels ? NULL : ask->target, .count = 3 };
-    }
-    ask_send(w, ask);
-}
 
 bool sim_may_lose(const struct world *w) { return w->swarm.beyond || w->losses < w->losses_max; }
 
@@ -188,9 +119,9 @@ static void fault(struct world *w)
     } else if (kind < 76 && swarm->stops) {
         broker_goes(w, broker);
     } else if (kind < 82 && w->topic_made) {
-        configure(w);
+        operate_configure(w);
     } else if (w->topic_made && swarm->moves) {
-        operate(w);
+        operate_move(w);
     }
 }
 
@@ -220,13 +151,6 @@ static void draw_swarm(struct world *w)
     }
 }
 
-static void make_topic(struct world *w)
-{
-    struct ask *ask = ask_new(w, NULL, COORD_ASK_CREATE_TOPIC);
-    ask->request.u.topic = (struct coord_topic_ask){ .name = ot_str_of("t"), .partition_count = PARTITIONS, .replication_factor = 3 };
-    ask_send(w, ask);
-}
-
 /* A state that got lost on the way is asked for again. */
 static void catch_up(struct world *w)
 {
@@ -239,51 +163,12 @@ static void catch_up(struct world *w)
     }
 }
 
-/* Rule 4 of the election: nobody is left in isr and elr, as those who were lost something; once all of them are back and follow nobody, whoever has most leads. */
-static void recover(struct world *w, uint32_t partition)
-{
-    struct coord_partition row;
-    struct coord_log_end answers[COORD_REPLICAS_MAX];
-    struct coord_verdict verdict;
-    uint32_t count = 0;
-    if (coord_partition_get(coord_view(w->coord), &w->topic, (int32_t)partition, &row) != OT_OK || !coord_contest_owed(&row)) {
-        return;
-    }
-    for (int32_t i = 0; i < row.replica_count; i++) {
-        struct broker *broker = &w->brokers[row.replicas[i] - 1];
-        struct held *held = &broker->held[partition];
-        if (!broker->up || !broker->registered || !held->replica.applied || held->replica.row.partition_epoch != row.partition_epoch) {
-            continue;
-        }
-        if (!logs_flush(w, broker, partition)) {
-            return;
-        }
-        held->flushed = held->end;
-        replica_flushed(&held->replica, held->end);
-        answers[count++] = (struct coord_log_end){ .broker_id = broker->id, .broker_epoch = broker->epoch, .may_lead = true, .log_end = held->end,
-            .last_epoch = held->end == 0 ? -1 : held->log[held->end - 1].epoch, .high_watermark = held->replica.high_watermark, .flushed_end = held->end };
-    }
-    struct coord_contest contest = { .unclean = w->swarm.unclean && w->swarm.beyond, .waited = ot_rng_chance(&w->rng, 0.1) };
-    coord_contest_decide(&row, answers, count, &contest, &verdict);
-    if (!verdict.elects) {
-        return;
-    }
-    struct ask *ask = ask_new(w, NULL, COORD_ASK_ELECT);
-    for (uint32_t i = 0; i < count; i++) {
-        ask->members[i] = (struct coord_member){ answers[i].broker_id, answers[i].broker_epoch };
-    }
-    ask->request.u.elect = (struct coord_elect_ask){ .topic_id = w->topic, .partition = (int32_t)partition, .candidate = answers[verdict.winner].broker_id,
-        .partition_epoch = row.partition_epoch, .loss = verdict.loss, .loss_from = verdict.loss_from, .answers = ask->members, .answer_count = count };
-    ask_send(w, ask);
-}
-
 static void run_until(struct world *w, uint64_t end_us)
 {
     while (w->now_us < end_us) {
         uint64_t next = w->now_us + 5000;      /* everybody looks at the clock that often */
-        while (w->event_count > 0 && w->events[0].at_us <= next) {
-            struct event event;
-            take_event(w, &event);
+        struct event event;
+        while (sim_event_next(w, next, &event)) {
             w->now_us = OT_MAX(w->now_us, event.at_us);
             if (event.kind == EVENT_ASK) {
                 coord_turn_run(w, (struct coord_in){ .kind = COORD_REQUEST, .request = &event.ask->request });
@@ -306,12 +191,12 @@ static void run_until(struct world *w, uint64_t end_us)
             w->next_produce_us = w->now_us + ot_rng_below(&w->rng, 40000);
         }
         if (!w->topic_made && w->now_us % 1000000 < 5000) {
-            make_topic(w);
+            operate_make_topic(w);
         }
         if (w->now_us % 100000 < 5000) {
             catch_up(w);
             for (uint32_t p = 0; p < PARTITIONS && w->topic_made; p++) {
-                recover(w, p);
+                operate_recover(w, p);
             }
         }
         if (!w->calm && w->now_us >= w->next_fault_us) {
@@ -363,7 +248,6 @@ static void free_world(struct world *w)
 static uint64_t run_seed(uint64_t seed, bool verbose)
 {
     struct world *w = calloc(1, sizeof *w);
-    sim_world = w;
     w->seed = seed;
     w->verbose = verbose;
     sim_now(seed, &w->now_us);

@@ -42,11 +42,12 @@ struct broker {
     uint64_t apply_at_us;                      /* states come in order */
     struct held held[PARTITIONS];
 };
-enum event_kind { EVENT_START, EVENT_APPLY, EVENT_FETCH, EVENT_ANSWER, EVENT_ASK, EVENT_FLUSHED, EVENT_HEARTBEAT };
+enum event_kind { EVENT_START, EVENT_APPLY, EVENT_FETCH, EVENT_ANSWER, EVENT_ASK, EVENT_FLUSHED, EVENT_HEARTBEAT,
+    EVENT_LINK_ASKED, EVENT_LINK_ANSWERED, EVENT_LINK_CLOSED, EVENT_TOLD      /* of the whole */ };
 /* An idempotent producer with acks=all, one record in flight. */
 struct producer { uint64_t id; bool open, placed; uint32_t broker; uint64_t life; int32_t epoch; int64_t offset; uint64_t give_up_us; uint64_t acked; };
 struct swarm {
-    bool engine, strict, beyond, pauses, storms, wipes, min_flips, class_flips, moves, stops, cuts_power, unclean /* elections, in what goes beyond */;
+    bool engine, strict, beyond, pauses, storms, wipes, min_flips, class_flips, moves, stops, cuts_power, doubles, unclean /* elections, in what goes beyond */;
     double twice, rate_spread;
 };
 struct ask {                                   /* to the coordinator: lives until answered */
@@ -59,7 +60,8 @@ struct event {
     struct coord_value value;                  /* APPLY */
     struct replica_fetch fetch; int32_t last_epoch; int64_t number;        /* FETCH */
     struct replica_answer answer; struct record records[BATCH_MAX]; uint32_t record_count; bool diverges; struct replica_epoch_end cut;     /* ANSWER */
-    struct ask *ask;                           /* ASK */
+    struct ask *ask;                           /* ASK, TOLD */
+    void *link;                                /* LINK_ */
     int64_t flushed, truncations;              /* FLUSHED */
 };
 struct world {
@@ -72,6 +74,7 @@ struct world {
     bool cut[BROKERS_MAX + 1][BROKERS_MAX + 1];        /* the last one is the coordinator */
     double drop, slow;
     bool calm, verbose;
+    bool lane;                                 /* records are in a log before the machine hears of them */
     struct swarm swarm;
     struct producer producers[PARTITIONS];
     uint32_t losses, losses_max;
@@ -84,15 +87,21 @@ struct world {
     int32_t moved_from_epoch[PARTITIONS];      /* the last epoch that ended because its leader, which lived, was moved; 0: none */
     struct { int32_t epoch; int64_t from; } ledger[PARTITIONS][LEDGER_MAX]; uint32_t ledger_count[PARTITIONS];     /* what rows said may be lost: epochs up to this, from there without end */
     struct coord_partition rows[PARTITIONS]; bool rows_seen;
-    uint64_t appended, crashes, machine_crashes, elections, truncated, proposals, asks_out, at_calm, acked, acked_once /* acks=1 */, moved, lost, wiped, power_cuts, read;
+    uint64_t appended, crashes, machine_crashes, doubles, elections, truncated, proposals, asks_out, at_calm, acked, acked_once /* acks=1 */, moved, lost, wiped, power_cuts, read;
 };
-extern struct world *sim_world;
-
+/* events.c */
 void sim_event(struct world *w, const struct event *event);
+bool sim_event_next(struct world *w, uint64_t before_us, struct event *out);
+/* main.c */
 bool sim_cut(struct world *w, uint32_t from, uint32_t to);     /* lost */
 uint64_t sim_delay(struct world *w);
 bool sim_may_lose(const struct world *w);      /* one more machine may forget what it has not flushed */
 int64_t sim_clock_us(const struct world *w, const struct broker *broker);
+/* operator.c */
+void operate_make_topic(struct world *w);
+void operate_configure(struct world *w);       /* durability class, min.insync.replicas */
+void operate_move(struct world *w);            /* to the preferred leader, or other replicas */
+void operate_recover(struct world *w, uint32_t partition);     /* when nobody is left in isr and elr */
 /* brokers.c */
 void broker_start(struct world *w, struct broker *broker);
 void broker_crash(struct world *w, struct broker *broker, bool machine);
@@ -124,7 +133,7 @@ void logs_check_read(struct world *w, const struct broker *broker, uint32_t part
 void check_follower(struct world *w, const struct broker *broker, uint32_t partition);
 void check_watermark(struct world *w, const struct broker *broker, uint32_t partition);
 void check_append(struct world *w, const struct broker *broker, uint32_t partition, int64_t offset);
-void check_rows(struct world *w);
+void check_rows(struct world *w, const struct coord_value *view);
 void check_once(struct world *w, const struct broker *broker, uint32_t partition);      /* the last record was acknowledged just now, with acks=1 */
 void check_end(struct world *w);
 

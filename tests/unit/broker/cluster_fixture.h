@@ -5,11 +5,8 @@
 
 #include "core_fixture.h"
 
-#include "base/wire/apis.h"
-#include "base/wire/fetch_request.h"
-#include "base/wire/fetch_response.h"
-#include "base/wire/frame.h"
 #include "broker/replication.h"
+#include "wire.h"
 
 enum { NODES = 3 };
 struct cluster;
@@ -28,33 +25,27 @@ struct cluster {
     const char *durability;
     bool cut[NODES + 1][NODES + 1], mute;      /* mute: the coordinator does not answer, nothing is applied */
     bool held; struct wire_call *held_first;   /* answers wait until released */
-    uint64_t lift;                             /* leaders that lie: offsets of batches are so much higher */
-    uint32_t fetches, alters, named, forgotten, sessions;      /* named, forgotten: partitions, by requests of fetches; sessions: requests that begin one */
-    bool forgetful, full;                      /* leaders know no session that there was; have no room for one */
-    uint32_t unheard;                          /* so many answers' high watermarks come to nothing */
+    struct sim_wire_test wire;
+    uint32_t fetches, alters;
     enum coord_durable durable;
 };
 
 /* ---- the wire */
 
 struct wire_call {
+    struct sim_wire wire;
     struct cluster *cluster;
     struct node *from, *to;
     struct ot_link_call *call;
-    struct broker_fetch fetch;
-    struct broker_fetch_ask *asks, *forgotten;
-    struct ot_arena arena, rows;
     struct ot_task task;
     struct wire_call *next;
-    uint64_t life;
 };
 
 static inline void wire_answer_run(struct ot_task *task)
 {
     struct wire_call *wire = OT_CONTAINER(task, struct wire_call, task);
     struct ot_link_call *call = wire->call;
-    ot_arena_free(&wire->arena);
-    ot_arena_free(&wire->rows);
+    sim_wire_free(&wire->wire);
     free(wire);
     call->answered(call);
 }
@@ -82,96 +73,12 @@ static inline void wire_release(struct cluster *c)
     }
 }
 
-static inline struct ot_blob wire_records(struct wire_call *wire, const struct broker_fetch_row *row)
+static inline void wire_served(struct sim_wire *served, struct ot_buf *buf)
 {
-    uint8_t *data = ot_arena_alloc(&wire->rows, row->read.bytes + 1);
-    uint32_t at = 0;
-    for (uint32_t i = 0; i < row->read.span_count; i++) {
-        const struct ot_span *span = &row->read.spans[i];
-        if (span->memory != NULL) memcpy(data + at, span->memory, span->bytes);
-        else assert_int_equal(ot_io_read_exact(sim_disk_io(wire->to->f.disk), span->fd, data + at, span->bytes, span->pos), OT_OK);
-        at += span->bytes;
-    }
-    if (at >= 8) ot_store_u64(data, ot_load_u64(data) + wire->cluster->lift);        /* the CRC is not over the offset */
-    return (struct ot_blob){ data, at, false };
-}
-
-static inline void wire_fetched(struct broker_call *call)
-{
-    struct wire_call *wire = OT_CONTAINER(call, struct wire_call, fetch.call);
-    struct broker_fetch *fetch = &wire->fetch;
-    struct ot_fetch_response response;
-    struct ot_fetch_response_fetchable_topic_response *topics = ot_arena_array(&wire->rows, fetch->row_count + 1, sizeof *topics);
-    struct ot_fetch_response_partition_data *parts = ot_arena_array(&wire->rows, fetch->row_count + 1, sizeof *parts);
-    ot_fetch_response_defaults(&response);
-    response.error_code = ot_err_kafka(fetch->error);
-    response.session_id = wire->cluster->full ? 0 : fetch->session_id_out;
-    response.responses.items = topics;
-    response.responses.count = (int32_t)fetch->row_count;
-    for (uint32_t i = 0; i < fetch->row_count; i++) {
-        const struct broker_fetch_row *row = &fetch->rows[i];
-        ot_fetch_response_fetchable_topic_response_defaults(&topics[i]);
-        ot_fetch_response_partition_data_defaults(&parts[i]);
-        topics[i].topic_id = row->topic_id;
-        topics[i].partitions.items = &parts[i];
-        topics[i].partitions.count = 1;
-        parts[i].partition_index = row->partition;
-        parts[i].error_code = ot_err_kafka(row->error);
-        parts[i].high_watermark = row->high_watermark;
-        if (wire->cluster->unheard > 0 && row->error == OT_OK) {
-            parts[i].high_watermark = 0;
-            wire->cluster->unheard--;
-        }
-        parts[i].log_start_offset = row->log_start_offset;
-        parts[i].diverging_epoch.epoch = row->diverging_epoch;
-        parts[i].diverging_epoch.end_offset = row->diverging_end_offset;
-        parts[i].records = wire_records(wire, row);
-    }
-    const size_t bytes = ot_fetch_response_size(&response, 18) + 16;
-    struct ot_buf *buf = ot_buf_new_forced(wire->from->f.pool, bytes);
-    struct ot_writer out = ot_writer_over(buf->data, bytes);
-    assert_int_equal(ot_wire_response_header_encode(ot_api_find(OT_API_FETCH), 18, 7, &out), OT_OK);
-    assert_int_equal(ot_fetch_response_encode(&response, 18, &out, NULL), OT_OK);
-    buf->bytes = (uint32_t)(out.at - out.start);
-    broker_fetch_release(fetch);
-    free(wire->asks);
-    free(wire->forgotten);
+    struct wire_call *wire = OT_CONTAINER(served, struct wire_call, wire);
     const bool lost = wire->cluster->cut[wire->to->f.node_id][wire->from->f.node_id];
     if (lost) ot_buf_unref(buf);
     wire_answer(wire, lost ? OT_ERR_CLOSED : OT_OK, lost ? NULL : buf);
-}
-
-static inline void wire_asks(struct wire_call *wire, const struct ot_fetch_request *request)
-{
-    uint32_t count = 0;
-    for (int32_t t = 0; t < request->topics.count; t++) count += (uint32_t)request->topics.items[t].partitions.count;
-    wire->asks = calloc(count + 1, sizeof *wire->asks);
-    for (int32_t t = 0; t < request->topics.count; t++) {
-        for (int32_t p = 0; p < request->topics.items[t].partitions.count; p++) {
-            const struct ot_fetch_request_fetch_partition *part = &request->topics.items[t].partitions.items[p];
-            struct broker_fetch_ask *ask = &wire->asks[wire->fetch.ask_count++];
-            *ask = (struct broker_fetch_ask){ .topic_id = request->topics.items[t].topic_id, .topic = { .null = true }, .partition = part->partition, .offset = part->fetch_offset,
-                .log_start_offset = part->log_start_offset, .leader_epoch = part->current_leader_epoch, .last_epoch = part->last_fetched_epoch, .max_bytes = part->partition_max_bytes,
-                .high_watermark = part->high_watermark, .flushed_end = -1 };
-            for (int32_t i = 0; i < part->_tags.count; i++)
-                if (part->_tags.items[i].tag == 10000) ask->flushed_end = (int64_t)ot_load_u64(part->_tags.items[i].data.data);
-        }
-    }
-    wire->fetch.asks = wire->asks;
-    wire->cluster->named += count;
-    count = 0;
-    for (int32_t t = 0; t < request->forgotten_topics_data.count; t++) count += (uint32_t)request->forgotten_topics_data.items[t].partitions.count;
-    wire->forgotten = calloc(count + 1, sizeof *wire->forgotten);
-    for (int32_t t = 0; t < request->forgotten_topics_data.count; t++) {
-        const struct ot_fetch_request_forgotten_topic *topic = &request->forgotten_topics_data.items[t];
-        for (int32_t p = 0; p < topic->partitions.count; p++)
-            wire->forgotten[wire->fetch.forgotten_count++] = (struct broker_fetch_ask){ .topic_id = topic->topic_id, .topic = { .null = true }, .partition = topic->partitions.items[p] };
-    }
-    wire->fetch.forgotten = wire->forgotten;
-    wire->cluster->forgotten += count;
-    wire->cluster->sessions += request->session_epoch == 0;
-    wire->fetch.session_id = wire->cluster->forgetful && request->session_epoch > 0 ? request->session_id ^ 1 : request->session_id;
-    wire->fetch.session_epoch = request->session_epoch;
 }
 
 static inline void wire_send(void *arg, int32_t node_id, uint32_t stream, struct ot_link_call *call)
@@ -180,36 +87,17 @@ static inline void wire_send(void *arg, int32_t node_id, uint32_t stream, struct
     struct cluster *c = from->cluster;
     struct node *to = &c->nodes[node_id - 1];
     struct wire_call *wire = calloc(1, sizeof *wire);
-    struct ot_wire_request_header header;
-    struct ot_wire_error error;
-    struct ot_fetch_request request;
     (void)stream;
     c->fetches++;
-    wire->cluster = c;
-    wire->from = from;
-    wire->to = to;
-    wire->call = call;
-    ot_arena_init(&wire->arena, 1u << 20);
-    ot_arena_init(&wire->rows, 8u << 20);
-    struct ot_reader in = ot_reader_over(call->request->data + 4, call->request->bytes - 4);
-    assert_int_equal(ot_wire_request_header_decode(&in, &wire->arena, &header, &error), OT_OK);
-    assert_int_equal(header.key, OT_API_FETCH);
-    assert_int_equal(ot_fetch_request_decode(&request, header.version, &in, &wire->arena, &error), OT_OK);
-    wire->fetch = (struct broker_fetch){ .call = { .home = to->f.home, .done = wire_fetched }, .api_version = header.version, .replica_id = request.replica_state.replica_id,
-        .replica_epoch = request.replica_state.replica_epoch, .follower = true, .max_wait_ms = request.max_wait_ms, .min_bytes = request.min_bytes, .max_bytes = request.max_bytes,
-        .arena = &wire->rows };
-    char client_id[32];
-    (void)snprintf(client_id, sizeof client_id, "%.*s", (int)header.client_id.bytes, header.client_id.data);
-    wire->fetch.client.client_id = ot_str_of(client_id);
-    wire_asks(wire, &request);
-    ot_buf_unref(call->request);
+    *wire = (struct wire_call){ .cluster = c, .from = from, .to = to, .call = call };
+    sim_wire_init(&wire->wire, wire_served);
+    wire->wire.test = &c->wire;
     if (!to->up || c->cut[from->f.node_id][node_id]) {
-        free(wire->asks);
-        free(wire->forgotten);
+        ot_buf_unref(call->request);
         wire_answer(wire, OT_ERR_CLOSED, NULL);
         return;
     }
-    broker_fetch(to->f.broker, &wire->fetch);
+    sim_wire_serve(&wire->wire, call->request, to->f.broker, to->f.home, to->f.disk, from->f.pool);
 }
 
 /* ---- the coordinator: one row */

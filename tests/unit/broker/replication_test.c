@@ -452,12 +452,12 @@ static void a_batch_that_no_segment_can_hold_is_not_taken(void **state)
     struct cluster *c = *state;
     started(c);
     put_all(c, 1, 1);
-    c->lift = 1ull << 32;                      /* a batch that no segment of this log can hold is an error */
+    c->wire.lift = 1ull << 32;                      /* a batch that no segment of this log can hold is an error */
     static struct produce_call call;
     cluster_put(c, 1, &call, -1, 1, 0);
     cluster_pass(c, 600);
     assert_int_equal(eng_log_end_offset(cluster_part(c, 2)->log), eng_log_end_offset(cluster_part(c, 1)->log) - 1);
-    c->lift = 0;
+    c->wire.lift = 0;
     cluster_pass(c, 3000);
     assert_same_logs(c, 1, 2);
     assert_same_logs(c, 1, 3);
@@ -537,15 +537,15 @@ static void what_is_as_it_was_is_not_named_and_stays_in_sync(void **state)
     started(c);
     put_all(c, 1, 3);
     cluster_pass(c, 1000);
-    const uint32_t named = c->named, fetches = c->fetches, sessions = c->sessions, alters = c->alters;
+    const uint32_t named = c->wire.named, fetches = c->fetches, sessions = c->wire.sessions, alters = c->alters;
     cluster_pass(c, 10000);                    /* replica.lag.time.max.ms is 2 s */
     assert_true(c->fetches - fetches >= 20);
-    assert_int_equal(c->named, named);
-    assert_int_equal(c->sessions, sessions);
+    assert_int_equal(c->wire.named, named);
+    assert_int_equal(c->wire.sessions, sessions);
     assert_int_equal(c->alters, alters);
     assert_int_equal(c->row.isr, 7);
     put_all(c, 1, 1);
-    assert_true(c->named > named && c->named - named <= 8);
+    assert_true(c->wire.named > named && c->wire.named - named <= 8);
     assert_same_logs(c, 1, 2);
     assert_same_logs(c, 1, 3);
 }
@@ -557,12 +557,12 @@ static void a_session_that_the_leader_does_not_know_is_begun_anew_at_once(void *
     started(c);
     put_all(c, 1, 1);
     cluster_pass(c, 1000);
-    const uint32_t sessions = c->sessions;
-    c->forgetful = true;
+    const uint32_t sessions = c->wire.sessions;
+    c->wire.forgetful = true;
     put_all(c, 1, 3);
     cluster_pass(c, 3000);
-    c->forgetful = false;
-    assert_true(c->sessions > sessions + 2);
+    c->wire.forgetful = false;
+    assert_true(c->wire.sessions > sessions + 2);
     assert_int_equal(c->row.isr, 7);
     for (int id = 2; id <= NODES; id++) {
         broker_replication_counts(c->nodes[id - 1].replication, &counts);
@@ -579,23 +579,23 @@ static void a_high_watermark_that_came_to_nothing_is_told_again(void **state)
     cluster_pass(c, 1000);
     static struct produce_call call;
     cluster_put(c, 1, &call, -1, -1, 0);
-    c->unheard = 6;                            /* both followers': the records, what it became then, and once more */
+    c->wire.unheard = 6;                            /* both followers': the records, what it became then, and once more */
     cluster_pass(c, 40);                       /* far less than a fetch may wait */
     assert_true(call.done);
-    assert_int_equal(c->unheard, 0);
+    assert_int_equal(c->wire.unheard, 0);
     for (int id = 1; id <= NODES; id++) assert_int_equal(atomic_load(&cluster_part(c, id)->high_watermark), 2);
 }
 
 static void a_leader_without_room_for_sessions_is_told_everything(void **state)
 {
     struct cluster *c = *state;
-    c->full = true;
+    c->wire.full = true;
     started(c);
     put_all(c, 1, 3);
     cluster_pass(c, 1000);
-    const uint32_t named = c->named, fetches = c->fetches;
+    const uint32_t named = c->wire.named, fetches = c->fetches;
     cluster_pass(c, 5000);
-    assert_int_equal(c->named - named, c->fetches - fetches);
+    assert_int_equal(c->wire.named - named, c->fetches - fetches);
     assert_int_equal(c->row.isr, 7);
     assert_same_logs(c, 1, 3);
 }
@@ -608,12 +608,12 @@ static void a_partition_that_is_led_elsewhere_is_struck_out(void **state)
     cluster_pass(c, 1000);
     cluster_lead(c, 2, 7);
     cluster_pass(c, 2000);
-    assert_true(c->forgotten >= 1);            /* 3 asked 1; 2 became the leader itself */
+    assert_true(c->wire.forgotten >= 1);            /* 3 asked 1; 2 became the leader itself */
     assert_true(cluster_part(c, 1)->follower_nodes == 0);
-    const uint32_t fetches = c->fetches, named = c->named;
+    const uint32_t fetches = c->fetches, named = c->wire.named;
     cluster_pass(c, 5000);
     assert_true(c->fetches - fetches <= 2 * 11);       /* two followers, twice a second; nobody asks the old leader */
-    assert_int_equal(c->named, named);
+    assert_int_equal(c->wire.named, named);
     put_all(c, 2, 2);
     assert_int_equal(c->row.isr, 7);
     assert_same_logs(c, 2, 1);
@@ -626,11 +626,11 @@ static void a_new_epoch_of_the_broker_begins_a_session(void **state)
     started(c);
     put_all(c, 1, 1);
     cluster_pass(c, 1000);
-    const uint32_t sessions = c->sessions;
+    const uint32_t sessions = c->wire.sessions;
     c->nodes[2].epoch += 10;                   /* registered anew, without a restart */
     cluster_apply(c);
     cluster_pass(c, 6000);
-    assert_true(c->sessions > sessions);
+    assert_true(c->wire.sessions > sessions);
     assert_int_equal(c->row.isr, 7);
     put_all(c, 1, 1);
     assert_same_logs(c, 1, 3);

@@ -1,0 +1,120 @@
+/* Arrays that follow the logs record by record: what replication/check.c looks at. */
+#include "world.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { READ_BYTES = 1 << 17, IN_WRITE_MAX = 256 /* batches that a crash may find written and not yet shown */ };
+
+/* The records of [from, to) go to take. */
+static void each(struct whole *whole, uint32_t index, uint32_t partition, int64_t from, int64_t to, void (*take)(struct whole *whole, uint32_t index, uint32_t partition, int64_t offset, struct record record))
+{
+    static uint8_t data[READ_BYTES];
+    while (from < to) {
+        size_t bytes = server_read(whole->hosts[index].server, (int32_t)partition, from, to, data, sizeof data);
+        struct ot_reader cursor = ot_reader_over(data, bytes);
+        struct eng_batch_piece piece;
+        struct eng_batch_info info;
+        CHECK(bytes > 0);
+        while (from < to && eng_batch_split(&cursor, &piece) == OT_OK) {
+            CHECK(eng_batch_parse(piece.data, piece.bytes, &info) == OT_OK && info.base_offset == from);
+            take(whole, index, partition, from, batch_record(&piece, &info));
+            from++;
+        }
+        whole->w.read++;
+    }
+}
+
+static void taken_over(struct whole *whole, uint32_t index, uint32_t partition, int64_t offset, struct record record)
+{
+    struct held *held = &whole->w.brokers[index].held[partition];
+    CHECK(offset >= held->end || (held->log[offset].id == record.id && held->log[offset].epoch == record.epoch));
+    held->log[offset] = record;
+}
+
+static void appended(struct whole *whole, uint32_t index, uint32_t partition, int64_t offset, struct record record)
+{
+    struct world *w = &whole->w;
+    struct broker *broker = &w->brokers[index];
+    struct held *held = &broker->held[partition];
+    const struct replica *replica = &held->replica;
+    CHECK(offset < LOG_MAX && record.epoch < LOG_MAX);
+    held->log[offset] = record;
+    held->end = offset + 1;
+    check_append(w, broker, partition, offset);
+    if (replica->role == REPLICA_LEADER && record.epoch == replica->row.leader_epoch) {
+        HOLDS(13, w->appends_of[partition][record.epoch] == 0 || w->appends_of[partition][record.epoch] == broker->id);
+        w->appends_of[partition][record.epoch] = broker->id;
+        w->appended++;
+    }
+}
+
+/* What came up against what was promised. */
+static void take_over(struct whole *whole, uint32_t index, uint32_t partition, const struct server_log *log)
+{
+    struct world *w = &whole->w;
+    struct broker *broker = &w->brokers[index];
+    struct held *held = &broker->held[partition];
+    struct mirror *mirror = &whole->hosts[index].mirrors[partition];
+    int64_t least = mirror->cutting ? 0 : mirror->machine ? held->flushed : held->end, before = held->end;
+    if (log->end < least || log->end > before + IN_WRITE_MAX) {
+        fprintf(stderr, "broker %d partition %u: [%lld, %lld] was promised, %lld came up (machine %d)\n", broker->id, partition, (long long)least, (long long)before, (long long)log->end,
+            mirror->machine);
+    }
+    HOLDS(18, log->end >= least);
+    CHECK(log->end <= before + IN_WRITE_MAX);
+    each(whole, index, partition, 0, log->end, taken_over);
+    held->end = log->end;
+    for (int64_t at = before; at < held->end; at++) {
+        check_append(w, broker, partition, at);
+    }
+    *mirror = (struct mirror){ .seen = true };
+}
+
+static void look(struct whole *whole, uint32_t index, uint32_t partition)
+{
+    struct world *w = &whole->w;
+    struct broker *broker = &w->brokers[index];
+    struct held *held = &broker->held[partition];
+    struct mirror *mirror = &whole->hosts[index].mirrors[partition];
+    struct server_log log;
+    server_log(whole->hosts[index].server, (int32_t)partition, &log);
+    if (!log.open) {
+        if (mirror->seen && !log.hosted) {     /* not its any more: the files go */
+            held->end = held->flushed = 0;
+            held->replica = (struct replica){ 0 };
+            *mirror = (struct mirror){ .cutting = true };          /* and may come up again if it crashes before they have */
+        }
+        return;
+    }
+    if (!mirror->seen) {
+        take_over(whole, index, partition, &log);
+    }
+    const int32_t epoch = held->replica.row.leader_epoch, role = held->replica.role;
+    held->replica = *log.replica;
+    if (held->replica.role == REPLICA_LEADER && (role != REPLICA_LEADER || epoch != held->replica.row.leader_epoch)) {
+        w->elections++;
+        held->seen_epoch = -1;
+    }
+    if (log.end < held->end) {
+        w->truncated += (uint64_t)(held->end - log.end);
+        held->end = log.end;
+    }
+    each(whole, index, partition, held->end, log.end, appended);
+    held->flushed = OT_MIN(log.flushed, held->end);
+    check_watermark(w, broker, partition);
+}
+
+void mirror_look(struct whole *whole, uint32_t index)
+{
+    for (uint32_t p = 0; p < PARTITIONS; p++) {
+        look(whole, index, p);
+    }
+}
+
+/* ---- what replication/operator.c wants of a log */
+
+bool logs_flush(struct world *w, struct broker *broker, uint32_t partition)
+{
+    return server_flush(whole_of(w)->hosts[broker - w->brokers].server, (int32_t)partition);
+}
