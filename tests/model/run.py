@@ -44,7 +44,7 @@ def rows():
     yield from seeded("catchup", "-DMAXV=2", "GIVESUP OLDERROWS COMMITALONE STOREDANYHOW ROWSGIVEUP")
     yield from seeded("catchup", "", "FORGETS UNCHECKED")
     yield row("catchup-T2V3", "catchup", "sound", "")
-    yield row("catchup-T3V3", "catchup", "sound", "-DMAXT=3")
+    yield row("catchup-T3V3", "catchup", "cut", "-DMAXT=3")
     yield row("move-M1F1", "move", "sound", "", "ci", limit_s=60)
     yield from seeded("move", "", "ATONCE EARLY ACKS YIELDENDS")
     twice = "-DMAXMOVE=2 -DMAXFENCE=0 -DMAXSHRINK=1"
