@@ -3,7 +3,8 @@
  * Broker-wide, since clients change connections; one request of a session at a time: the epoch decides, the other one gets INVALID_FETCH_SESSION_EPOCH. The cache is
  * bounded in sessions and in entries. A full cache gives up the session that was idle longest, if that is over two minutes; otherwise a client may push
  * out only its own oldest one, and only when it holds more than its share: a leaky client ends with session id 0 and harms nobody. Followers are not counted
- * among the clients: each of their streams has one session, and a new one takes the place of the one that it had. */
+ * among the clients: each of their streams has one session, and a new one takes the place of the one that it had, wherever it came from then; else that of a
+ * stream of which nothing was heard for two minutes. Beyond BROKER_FETCH_FOLLOWERS_MAX the one that was idle longest goes: its follower begins anew at once. */
 #include "broker/fetch_set.h"
 #include "base/log.h"
 #include "base/util.h"
@@ -143,14 +144,16 @@ static void forget_one(struct broker_fetch_set *set, const struct broker_fetch_a
 static uint64_t client_hash(const struct broker_fetch *fetch)
 {
     uint64_t hash = ot_hash64(fetch->client.client_id.data, fetch->client.client_id.bytes, 1);
+    if (fetch->follower) return ot_hash64(&fetch->replica_id, sizeof(fetch->replica_id), hash);
     return ot_hash64(fetch->client.address.data, fetch->client.address.bytes, hash);
 }
 
-/* Mutex held: the session that this stream of a follower had before, if there is one. */
-static void take_place(struct broker_fetch_sessions *sessions, uint64_t client, struct broker_fetch_set **victim_out)
+/* Mutex held: the session that this stream of a follower had before, else one that nobody uses any more, goes. */
+static void take_place(struct broker_fetch_sessions *sessions, uint64_t client, int64_t now_us, struct broker_fetch_set **victim_out)
 {
-    struct broker_fetch_set *set = sessions->followers.first;
+    struct broker_fetch_set *oldest = sessions->followers.first, *set = oldest;
     while (set != NULL && set->client_hash != client) set = set->lru_next;
+    if (set == NULL && oldest != NULL && (sessions->followers.count >= BROKER_FETCH_FOLLOWERS_MAX || now_us - oldest->used_us > IDLE_US)) set = oldest;
     if (set != NULL && drop(sessions, set)) *victim_out = set;
 }
 
@@ -188,9 +191,9 @@ static struct broker_fetch_set *create(struct broker_fetch *fetch, struct broker
     bool filled = fetch->ask_count <= ENTRIES_MAX;
     for (uint32_t i = 0; i < fetch->ask_count && filled; i++) filled = ask_one(set, &fetch->asks[i]);
     pthread_mutex_lock(&sessions->mutex);
+    if (filled && fetch->follower) take_place(sessions, client, fetch->started_us, &victim);
     bool room = filled && sessions->entries < ENTRIES_MAX;
-    if (room && fetch->follower) take_place(sessions, client, &victim);
-    else if (room) room = make_room(sessions, slots, client, fetch->started_us, &victim);
+    if (room && !fetch->follower) room = make_room(sessions, slots, client, fetch->started_us, &victim);
     if (room) {
         do set->id = (int32_t)(ot_rng_next(&sessions->rng) >> 33);
         while (set->id == 0 || ot_map_get(&sessions->by_id, &set->id, sizeof(set->id)) != NULL);

@@ -10,6 +10,8 @@
 
 #include "broker/core.h"
 
+#define BROKER_FETCH_FOLLOWERS_MAX 4096u       /* sessions of all followers together */
+
 struct broker_fetch_node {
     struct broker_fetch_set *set;
     struct broker_partition *partition;        /* counted; NULL while unknown */

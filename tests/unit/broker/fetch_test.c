@@ -212,6 +212,63 @@ static void a_full_cache_gives_up_the_idle_ones_and_a_leaky_client_harms_nobody(
     assert_int_not_equal(session_of(f, "third"), 0);          /* the one that was idle longest went */
 }
 
+static int32_t session_of_follower(struct core_fixture *f, int32_t replica, const char *stream, const char *address)
+{
+    struct fetch_call call;
+    fetch_begin(f, &call, 0, 0);
+    call.fetch.max_wait_ms = 0;
+    call.fetch.follower = true;
+    call.fetch.replica_id = replica;
+    call.fetch.client.client_id = ot_str_of(stream);
+    call.fetch.client.address = ot_str_of(address);
+    broker_fetch(f->broker, &call.fetch);
+    run(f);
+    int32_t id = call.fetch.session_id_out;
+    fetch_end(&call);
+    return id;
+}
+
+static bool follower_goes_on(struct core_fixture *f, int32_t id, int32_t epoch)
+{
+    struct fetch_call call;
+    fetch_begin(f, &call, id, epoch);
+    call.fetch.max_wait_ms = 0;
+    call.fetch.follower = true;
+    call.fetch.replica_id = 9;
+    broker_fetch(f->broker, &call.fetch);
+    run(f);
+    const enum ot_err error = call.fetch.error;
+    fetch_end(&call);
+    assert_true(error == OT_OK || error == OT_ERR_FETCH_SESSION_ID_NOT_FOUND);
+    return error == OT_OK;
+}
+
+static void sessions_of_followers_end_with_their_streams_and_are_bounded(void **state)
+{
+    struct core_fixture *f = *state;
+    char stream[32];
+    open_two(f);
+    int32_t before = session_of_follower(f, 9, "broker-9-fetcher-0", "10.0.0.9");
+    int32_t other = session_of_follower(f, 8, "broker-9-fetcher-0", "10.0.0.9");
+    int32_t now = session_of_follower(f, 9, "broker-9-fetcher-0", "10.0.0.77");        /* the same stream, come back from elsewhere */
+    assert_false(follower_goes_on(f, before, 1));
+    assert_true(follower_goes_on(f, now, 1));
+    pass_ms(f, 121000);
+    assert_true(follower_goes_on(f, now, 2));
+    assert_int_not_equal(session_of_follower(f, 7, "broker-7-fetcher-0", "10.0.0.7"), 0);
+    assert_false(follower_goes_on(f, other, 1));               /* nothing was heard of it for two minutes */
+    for (uint32_t i = 0; i < BROKER_FETCH_FOLLOWERS_MAX - 2; i++) {
+        (void)snprintf(stream, sizeof(stream), "stream-%u", i);
+        assert_int_not_equal(session_of_follower(f, 7, stream, "10.0.0.7"), 0);
+    }
+    assert_true(follower_goes_on(f, now, 3));
+    for (uint32_t i = 0; i < BROKER_FETCH_FOLLOWERS_MAX; i++) {
+        (void)snprintf(stream, sizeof(stream), "more-%u", i);
+        assert_int_not_equal(session_of_follower(f, 7, stream, "10.0.0.7"), 0);
+    }
+    assert_false(follower_goes_on(f, now, 4));                 /* the one that was idle longest makes room */
+}
+
 static void no_partition_starves_behind_one_that_fills_every_answer(void **state)
 {
     struct core_fixture *f = *state;
@@ -349,6 +406,7 @@ int main(void)
         TEST(unknown_names_ids_and_offsets_are_answered_at_once),
         TEST(a_stale_leader_epoch_is_fenced_with_the_leader_named),
         TEST(a_session_tells_changes_only_and_counts_its_epochs),
+        TEST(sessions_of_followers_end_with_their_streams_and_are_bounded),
         TEST(two_requests_of_one_session_at_a_time_are_one_too_many),
         TEST(a_full_cache_gives_up_the_idle_ones_and_a_leaky_client_harms_nobody),
         TEST(no_partition_starves_behind_one_that_fills_every_answer),
