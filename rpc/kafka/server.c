@@ -122,6 +122,13 @@ static bool listeners_copy(struct rpc_kafka_server *server, const struct rpc_kaf
     return true;
 }
 
+/* A peer that falls silent within a message holds memory that the others' messages need: it goes before they take this broker for gone. */
+static int64_t progress_ms(const struct broker_config *config, bool peer)
+{
+    const int64_t ms = OT_MIN(config->ottla_connection_progress_timeout_ms, INT64_MAX / 1000);
+    return peer ? OT_MIN(ms, OT_MAX((int64_t)config->broker_session_timeout_ms / 2, 1)) : ms;
+}
+
 static struct ot_net_setup net_setup(const struct broker_config *config, const struct rpc_kafka_setup *setup)
 {
     return (struct ot_net_setup){
@@ -133,7 +140,7 @@ static struct ot_net_setup net_setup(const struct broker_config *config, const s
         .send_buffer_bytes = setup->peer ? -1 : config->socket_send_buffer_bytes, .receive_buffer_bytes = setup->peer ? -1 : config->socket_receive_buffer_bytes,
         .connections_max = setup->peer ? INT32_MAX : (uint32_t)config->max_connections, .connections_per_ip_max = setup->peer ? INT32_MAX : (uint32_t)config->max_connections_per_ip,
         .idle_us = config->connections_max_idle_ms < 0 || config->connections_max_idle_ms > INT64_MAX / 1000 ? -1 : config->connections_max_idle_ms * 1000,
-        .progress_us = OT_MIN(config->ottla_connection_progress_timeout_ms, INT64_MAX / 1000) * 1000,
+        .progress_us = progress_ms(config, setup->peer) * 1000,
         .requests_max = setup->peer ? OT_MAX((uint32_t)config->ottla_connection_requests_max, 256u) : (uint32_t)config->ottla_connection_requests_max,
     };
 }

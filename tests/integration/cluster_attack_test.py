@@ -115,6 +115,24 @@ def test_strangers_on_the_peer_listener_change_nothing(make):
     cluster.stop()
 
 
+def test_peers_that_fall_silent_within_a_message_hold_nobody_up_for_long(make):
+    """As many as fill the memory for what peers say: their connections end, and the broker is heard again, without waiting for the two minutes that clients have."""
+    cluster = make(broker_session_timeout_ms=9000, ottla_memory_bytes=192000000).start()
+    first = cluster.controller()
+    half = [Connection(f"127.0.0.1:{cluster.nodes[first].peer_port}", timeout_s=1) for _ in range(8)]
+    for c in half:
+        assert hello(c, 9, first)["errorCode"] == 0
+    for c in half:
+        c.socket.sendall(struct.pack(">i", 50000000) + b"\x27\x11\0\0")
+    for c in half:
+        assert c.closed_by_peer(40)
+        c.socket.close()
+    harness.until(lambda: create(cluster.nodes[first], "heard")["errorCode"] in (0, 36), 60, "a topic on the broker that could not be heard")
+    for i in cluster.nodes:
+        cluster.wait_state(i, "running", of=[1, 2, 3])
+    cluster.stop()
+
+
 @pytest.mark.long
 def test_kills_and_pauses_of_coordinators_lose_nothing_that_was_answered(make):
     """Twelve rounds: whatever was answered with success is there on every broker in the end, and the cluster always finds a coordinator again."""
