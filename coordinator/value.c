@@ -1,7 +1,7 @@
 #include "coordinator/value.h"
 #include <string.h>
 
-enum { OP_SET = 1, OP_REMOVE = 2, OP_LIKE = 3, ROW_OVERHEAD_MAX = 1 + 5 + 5 };
+enum { OP_SET = 1, OP_REMOVE = 2, OP_LIKE = 3, ROW_OVERHEAD_MAX = 1 + 5 + 5 + 5 + COORD_LIKE_BYTES_MAX / 8 /* one like none */ };
 
 void coord_value_init(struct coord_value *value, struct coord_pages *pages) { *value = (struct coord_value){ .tree = { pages, NULL } }; }
 
