@@ -213,10 +213,11 @@ enum ot_err broker_fetch_read(struct broker_fetch *fetch, bool may_block, bool *
     drop_rows(fetch);
     broker_fetch_collect(set);
     *answer_now = fetch->unshown = false;
-    if (set->dirty_count > fetch->rows_cap) {
-        fetch->rows = ot_arena_array(fetch->arena, set->dirty_count, sizeof(*fetch->rows));
+    if (set->dirty_count > fetch->rows_cap) {  /* doubled: one that waits is woken by one partition after the other, and the arena keeps what it gave */
+        const uint32_t cap = OT_MIN(OT_MAX(set->dirty_count, fetch->rows_cap * 2), set->node_count);
+        fetch->rows = ot_arena_array(fetch->arena, cap, sizeof(*fetch->rows));
         if (fetch->rows == NULL) return OT_ERR_NO_MEMORY;
-        fetch->rows_cap = set->dirty_count;
+        fetch->rows_cap = cap;
     }
     uint32_t room = (uint32_t)OT_MAX(OT_MIN(fetch->max_bytes, broker_config(fetch->broker)->fetch_max_bytes), 0);
     struct broker_fetch_node *next;

@@ -347,6 +347,38 @@ static void a_write_that_moves_nothing_wakes_nobody(void **state)
 }
 
 /* A session may be closed, or forget the entry, before its last answer is written. */
+static void who_is_woken_often_takes_memory_once(void **state)
+{
+    struct core_fixture *f = *state;
+    enum { COUNT = 64 };
+    struct fetch_call begin, waits;
+    struct broker_fetch_ask asks[COUNT];
+    for (int32_t i = 0; i < COUNT; i++) fixture_apply(f, "t", 7, i, 1, 1, 1, "replicated");
+    run(f);
+    fetch_begin(f, &begin, 0, 0);
+    begin.fetch.max_wait_ms = 0;
+    for (int32_t i = 0; i < COUNT; i++) {
+        begin.fetch.ask_count = 0;
+        fetch_add(&begin, "t", i, 0);
+        asks[i] = begin.asks[0];
+    }
+    begin.fetch.asks = asks;
+    begin.fetch.ask_count = COUNT;
+    broker_fetch(f->broker, &begin.fetch);
+    run(f);
+    const int32_t id = begin.fetch.session_id_out;
+    fetch_end(&begin);
+    fetch_begin(f, &waits, id, 1);
+    waits.fetch.min_bytes = 1 << 20;
+    broker_fetch(f->broker, &waits.fetch);
+    for (int32_t i = 0; i < COUNT; i++) put(f, i, 10);         /* each wakes it, and leaves one more partition to be read again */
+    assert_false(waits.done);
+    assert_in_range(waits.arena.used_bytes, COUNT * sizeof(struct broker_fetch_row), 8 * COUNT * sizeof(struct broker_fetch_row));
+    pass_ms(f, 501);
+    assert_int_equal(waits.fetch.row_count, COUNT);
+    fetch_end(&waits);
+}
+
 static void an_answer_keeps_its_names_when_the_session_is_closed_behind_it(void **state)
 {
     struct core_fixture *f = *state;
@@ -400,6 +432,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_long_poll_wakes_when_records_come),
         TEST(an_answer_keeps_its_names_when_the_session_is_closed_behind_it),
+        TEST(who_is_woken_often_takes_memory_once),
         TEST(a_cancelled_fetch_answers_with_what_it_holds),
         TEST(it_waits_for_min_bytes_and_no_longer_than_max_wait),
         TEST(it_can_be_cancelled_while_it_waits_and_while_it_reads),
