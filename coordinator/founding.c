@@ -122,10 +122,10 @@ static void answered(struct coord *coord, const struct coord_message *in)
     if (has_state(coord) || coord->founded || coord->storing != COORD_STORING_NOTHING) {
         return;
     }
-    if (in->answer == COORD_NO && in->cluster_id.bytes > 0 && !coord_level_knows(coord, in->level)) {
-        return;
-    }
     if (coord->blank && in->answer == COORD_NO && in->cluster_id.bytes > 0 && in->cluster_id.bytes < sizeof coord->cluster_id && in->committed.stamp.version > 0) {
+        if (!coord_level_knows(coord, in->level)) {
+            return;
+        }
         coord->joins = true;                   /* there is a cluster: this directory is new to it, and follows until somebody makes it a voter */
         coord_set_cluster_id(coord, in->cluster_id);
         store_format(coord);
@@ -134,7 +134,7 @@ static void answered(struct coord *coord, const struct coord_message *in)
     bool for_us = coord->blank ? in->cluster_id.bytes == 0 : ot_str_equal(in->cluster_id, coord->config.cluster_id);
     if (coord->founder && !coord->joins && in->answer == COORD_YES && in->base.state_hash == coord->list_hash && for_us) {
         count_yes(coord, in);
-    } else if (!coord->blank && in->committed.stamp.version > 0 && for_us) {
+    } else if (!coord->blank && in->committed.stamp.version > 0 && for_us && coord_level_knows(coord, in->level)) {
         coord->found_due_us = UINT64_MAX;      /* it was founded, and this node has not heard of it yet */
         coord_vote_start(coord);
     }

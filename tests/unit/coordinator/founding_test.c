@@ -102,6 +102,28 @@ static void who_promised_before_there_was_a_value_says_so_again(void **state)
     assert_int_equal(promise(desk), COORD_YES);
 }
 
+/* Somebody else listens where a voter of the list did: its level is not that of the cluster which this node promised to be of. */
+static void the_level_of_another_cluster_halts_nobody(void **state)
+{
+    struct desk *desk = open_desk(state, 2);
+    assert_int_equal(promise(desk), COORD_YES);
+    struct coord_message no = { .kind = COORD_FOUND_ANSWER, .answer = COORD_NO, .cluster_id = ot_str_of("other-cluster"), .committed.stamp = { 3, 7 }, .level = 9 };
+    say(desk, 3, no);
+    assert_int_equal(desk->halts, 0);
+    assert_int_equal(promise(desk), COORD_YES);
+    no.cluster_id = ot_str_of("desk-cluster");
+    say(desk, 3, no);
+    assert_int_equal(desk->halts, 1);
+}
+
+static void who_is_to_join_what_it_does_not_know_halts(void **state)
+{
+    struct desk *desk = open_desk(state, 2);
+    say(desk, 3, (struct coord_message){ .kind = COORD_FOUND_ANSWER, .answer = COORD_NO, .cluster_id = ot_str_of("desk-cluster"), .committed.stamp = { 3, 7 }, .level = 9 });
+    assert_int_equal(desk->halts, 1);
+    assert_int_equal(desk->record_count, 0);
+}
+
 static void the_first_value_is_on_the_own_disk_before_anybody_hears_of_it(void **state)
 {
     struct desk *desk = open_desk(state, 1);
@@ -137,7 +159,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_founder_that_came_to_a_cluster_founds_it_no_more), TEST(who_came_to_a_cluster_promises_nothing),
-        TEST(who_promised_before_there_was_a_value_says_so_again), TEST(the_first_value_is_on_the_own_disk_before_anybody_hears_of_it),
+        TEST(who_promised_before_there_was_a_value_says_so_again), TEST(the_level_of_another_cluster_halts_nobody),
+        TEST(who_is_to_join_what_it_does_not_know_halts), TEST(the_first_value_is_on_the_own_disk_before_anybody_hears_of_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
