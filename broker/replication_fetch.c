@@ -462,12 +462,12 @@ static bool names(const struct ot_fetch_response_fetchable_topic_response *topic
     return topic->topic.bytes == 0 ? ot_uuid_equal(topic_id_of(slot), &topic->topic_id) : ot_str_equal(topic->topic, ot_str_of(slot->origin.topic));
 }
 
-/* Answers come in the order asked; one that does not is looked for. */
+/* Answers come in the order asked; one that does not is looked for. The name of one that is gone may be gone too. */
 static struct broker_fetch_slot *foreign_slot(struct broker_fetch_stream *stream, uint32_t *at, const struct ot_fetch_response_fetchable_topic_response *topic, int32_t index)
 {
     for (uint32_t tried = 0; tried < stream->slot_count; tried++) {
         struct broker_fetch_slot *slot = stream->slots[(*at + tried) % stream->slot_count];
-        if (slot->partition->index == index && names(topic, slot)) {
+        if (!slot->gone && slot->partition->index == index && names(topic, slot)) {
             *at += tried + 1;
             return slot;
         }

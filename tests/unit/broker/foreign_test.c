@@ -9,6 +9,7 @@
 #include "base/wire/list_offsets_request.h"
 #include "base/wire/list_offsets_response.h"
 #include "broker/replication.h"
+#include <sys/mman.h>
 
 enum { LEADER = 1000 };
 struct leader {
@@ -29,6 +30,7 @@ struct leader {
     struct ot_uuid topic_id; char topic[32];
     uint32_t refused; enum ot_err refused_error; int32_t refused_leader, refused_epoch;
     int32_t partition_epoch;
+    char *name;                                /* of the topic there, for as long as it is lent; NULL: "there" */
 };
 
 /* ---- the leader */
@@ -157,8 +159,9 @@ static void leader_send(void *arg, int32_t node_id, uint32_t stream, struct ot_l
 static bool leader_leads(void *arg, int32_t node_id) { (void)arg; return node_id == LEADER; }
 static bool leader_origin(void *arg, struct broker_partition *partition, int32_t node_id, struct broker_fetch_origin *out)
 {
-    (void)arg, (void)partition, (void)node_id;
-    *out = (struct broker_fetch_origin){ .topic_id = fixture_id(77), .topic = "there", .leader_epoch = 4 };
+    const struct leader *l = arg;
+    (void)partition, (void)node_id;
+    *out = (struct broker_fetch_origin){ .topic_id = fixture_id(77), .topic = l->name != NULL ? l->name : "there", .leader_epoch = 4 };
     return true;
 }
 static void leader_refused(void *arg, struct broker_partition *partition, enum ot_err error, int32_t leader, int32_t leader_epoch)
@@ -276,6 +279,25 @@ static void an_old_one_is_asked_by_name(void **state)
     assert_int_equal(l->refused, 0);
 }
 
+/* It was lent until then, and an answer may come later. */
+static void the_name_is_not_read_once_another_leads(void **state)
+{
+    struct leader *l = *state;
+    const size_t page = 4096;
+    l->fetch_max = 12;
+    l->name = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(l->name, MAP_FAILED);
+    memcpy(l->name, "there", sizeof "there");
+    follow(l, LEADER);
+    pass_ms(&l->f, 200);
+    follow(l, 1);
+    pass_ms(&l->f, 200);
+    assert_int_equal(munmap(l->name, page), 0);
+    l->row.error_code = OT_ERR_FENCED_LEADER_EPOCH;
+    give(l);
+    assert_int_equal(l->refused, 0);
+}
+
 static void one_that_is_too_old_is_not_fetched_from(void **state)
 {
     struct leader *l = *state;
@@ -368,7 +390,8 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, leader_setup, leader_teardown)
     const struct CMUnitTest tests[] = {
-        T(it_is_read_as_a_consumer_in_the_newest_version_of_both), T(an_old_one_is_asked_by_name), T(one_that_is_too_old_is_not_fetched_from),
+        T(it_is_read_as_a_consumer_in_the_newest_version_of_both), T(an_old_one_is_asked_by_name), T(the_name_is_not_read_once_another_leads),
+        T(one_that_is_too_old_is_not_fetched_from),
         T(it_is_asked_for_its_versions_again_after_a_failure), T(a_log_that_begins_later_is_gone_on_with_there), T(a_refusal_is_told_with_the_leader_it_names),
         T(a_quota_of_the_leader_is_kept),
     };
