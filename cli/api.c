@@ -184,7 +184,8 @@ int cli_api_call(struct cli_api *api, const char *method, const char *target, co
     const bool is_json = strstr(reply.content_type, "json") != NULL;
     if (is_json && reply.body_bytes > 0) *body_out = json_loadb(reply.body, reply.body_bytes, JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
     int code = -1;
-    if (reply.status == 404 && api->absent_is_fine) {
+    const bool is_fine = api->fine_error != NULL && reply.status >= 300 && strcmp(cli_json_text(*body_out, "error", ""), api->fine_error) == 0;
+    if (is_fine || (reply.status == 404 && api->absent_is_fine)) {
         json_decref(*body_out);
         *body_out = NULL;
     } else if (reply.status >= 300) {

@@ -15,6 +15,7 @@ struct cli_api {
     int64_t timeout_ms;
     bool verbose, only_curl;
     bool absent_is_fine;       /* a 404 is told by cli_api_call as no body, without a message */
+    const char *fine_error;    /* so is a problem with this error; NULL: none */
     char etag[72];             /* of the last answer, "" when it had none */
     const char *if_match;      /* sent with changes; NULL: none */
 };

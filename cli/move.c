@@ -11,6 +11,7 @@
 
 const struct cli_flag cli_cluster_elect_flags[] = {
     {"type", 0, "preferred|unclean", false, "preferred (default): back to the first replica, nothing is lost; unclean: whoever has most, what only others have is lost"},
+    {"leader", 0, "ID", false, "unclean: this replica, whatever others have (the longest log)"},
     {"dry-run", 'n', NULL, false, "show who would lead and what would be lost, do nothing"},
     {0},
 };
@@ -62,8 +63,17 @@ bool cli_place_of(const char *text, char topic_out[static 250], int64_t *partiti
 
 /* ---- elect */
 
-/* All partitions of a topic, or the one that is named. */
-static int add_places(struct cli_api *api, const char *text, json_t *partitions)
+#define NOT_NEEDED "ELECTION_NOT_NEEDED"
+
+static void add_place(json_t *partitions, const char *topic, int64_t partition, int64_t leader)
+{
+    json_t *place = json_pack("{s:s,s:I}", "topic", topic, "partition", (json_int_t)partition);
+    if (leader >= 0) json_object_set_new(place, "leader", json_integer((json_int_t)leader));
+    json_array_append_new(partitions, place);
+}
+
+/* All partitions of a topic, or the one that is named. leader: -1: nobody is named. */
+static int add_places(struct cli_api *api, const char *text, int64_t leader, json_t *partitions)
 {
     char topic[250], target[900], encoded[768];
     int64_t partition;
@@ -71,13 +81,13 @@ static int add_places(struct cli_api *api, const char *text, json_t *partitions)
     size_t i;
     if (!cli_place_of(text, topic, &partition)) return cli_fail(CLI_USAGE, "ottla cluster elect orders:0", "`%s` is neither a topic nor topic:partition", text);
     if (partition >= 0) {
-        json_array_append_new(partitions, json_pack("{s:s,s:I}", "topic", topic, "partition", (json_int_t)partition));
+        add_place(partitions, topic, partition, leader);
         return -1;
     }
     cli_http_encode(topic, encoded);
     snprintf(target, sizeof(target), "/v1/topics/%s/partitions?limit=1000", encoded);
     const int code = cli_api_list(api, target, "ottla topic list", &items, NULL);
-    json_array_foreach(items, i, row) json_array_append_new(partitions, json_pack("{s:s,s:I}", "topic", topic, "partition", (json_int_t)cli_json_number(row, "partition", 0)));
+    json_array_foreach(items, i, row) add_place(partitions, topic, cli_json_number(row, "partition", 0), leader);
     json_decref(items);
     return code;
 }
@@ -99,15 +109,20 @@ static json_t *flat_elections(const json_t *items)
     return rows;
 }
 
+/* Those whose leader is the right one already are done. */
 static int count_failed(const json_t *items)
 {
     const json_t *item;
     size_t i;
     int failed = 0;
-    json_array_foreach(items, i, item) failed += !json_is_null(json_object_get(item, "error"));
+    json_array_foreach(items, i, item) {
+        const json_t *error = json_object_get(item, "error");
+        failed += !json_is_null(error) && strcmp(cli_json_text(error, "error", ""), NOT_NEEDED) != 0;
+    }
     return failed;
 }
 
+/* None of them needs one: an answer without items. */
 static int post_election(struct cli_api *api, const json_t *partitions, bool unclean, bool dry_run, json_t **body, char **text)
 {
     json_t *ask = json_pack("{s:s,s:b}", "type", unclean ? "unclean" : "preferred", "dry_run", (int)dry_run);
@@ -116,7 +131,10 @@ static int post_election(struct cli_api *api, const json_t *partitions, bool unc
     if (unclean) json_object_set_new(ask, "accept_data_loss", json_true());
     const int code = cli_api_call(api, "POST", "/v1/elections", ask, unclean ? "ottla topic list --internal --state offline" : "ottla topic isr", body, text);
     json_decref(ask);
-    return code;
+    if (code >= 0 || *body != NULL || api->only_curl) return code;
+    *body = json_pack("{s:s,s:b,s:[]}", "type", unclean ? "unclean" : "preferred", "dry_run", (int)dry_run, "items");
+    *text = *body == NULL ? NULL : json_dumps(*body, JSON_COMPACT);
+    return *text == NULL ? no_memory() : -1;
 }
 
 static int show_elections(const struct cli_args *args, json_t *body, char *text)
@@ -128,6 +146,7 @@ static int show_elections(const struct cli_args *args, json_t *body, char *text)
     if (body == NULL) return CLI_DONE;
     json_t *items = json_object_get(body, "items"), *rows = wants_json(args) ? json_incref(items) : flat_elections(items);
     const int failed = count_failed(items);
+    if (json_array_size(items) == 0) fputs("nothing to do: no partition needs an election\n", stderr);
     json_decref(body);
     const int code = cli_print_list(args, columns, OT_ARRAY_COUNT(columns), rows, text);
     return code == CLI_DONE && failed > 0 ? CLI_PARTLY : code;
@@ -140,17 +159,23 @@ int cli_cluster_elect_run(const struct cli_args *args)
     json_t *partitions = cli_name_count(args) > 0 ? json_array() : NULL, *body = NULL;
     char *text = NULL;
     uint32_t type = 0;
+    int64_t leader = -1;
     const bool dry_run = cli_flag_given(args, "dry-run");
     int code = cli_flag_choice(args, "type", types, 2, 0, &type);
+    if (code < 0) code = cli_flag_number(args, "leader", 0, INT32_MAX, -1, &leader);
+    if (code < 0 && leader >= 0 && (type != 1 || partitions == NULL))
+        code = cli_fail(CLI_USAGE, "ottla cluster elect orders:0 --type unclean --leader 2", "--leader is for an unclean election of partitions that are named");
     if (code < 0) code = cli_api_open(args, &api);
-    for (uint32_t i = 0; code < 0 && i < cli_name_count(args); i++) code = add_places(&api, cli_name(args, i), partitions);
+    if (code < 0) api.fine_error = NOT_NEEDED;
+    for (uint32_t i = 0; code < 0 && i < cli_name_count(args); i++) code = add_places(&api, cli_name(args, i), leader, partitions);
     if (code < 0 && type == 1 && !dry_run && !api.only_curl) {         /* the plan first, then the question */
         code = post_election(&api, partitions, true, true, &body, &text);
         if (code < 0) {
+            const bool any = json_array_size(json_object_get(body, "items")) > 0;
             const int shown = show_elections(args, body, text);
             body = NULL;
             text = NULL;
-            if (shown != CLI_DONE && shown != CLI_PARTLY) code = shown;
+            if (!any || (shown != CLI_DONE && shown != CLI_PARTLY)) code = shown;
             else if (!cli_confirm(args, "Records that only other replicas have will be lost.", "lose")) code = CLI_USAGE;
         }
     }

@@ -213,6 +213,12 @@ def test_elections_over_rest(make):
     assert status == 400 and problem["errors"][0]["pointer"] == "/dry_run"
     assert "orders" not in cli(asked, "elect", "--dry-run")
 
+    for words in (("t:0",), ("t",), (), ("t:0", "--type", "unclean")):                                           # done already, which is no failure
+        idle = subprocess.run([harness.BINARY, "cluster", "elect", *words, "-o", "json", "--api", asked.rest], capture_output=True, text=True, timeout=60, check=False)
+        assert idle.returncode == 0 and json.loads(idle.stdout)["items"] == [] and "nothing to do" in idle.stderr, idle
+    cli(asked, "elect", "t:0", "t:9", code=7)                                                                    # the other one failed
+    for words in (("t:0", "--leader", "1"), ("--type", "unclean", "--leader", "1")):
+        assert cli(asked, "elect", *words, code=2) == ""
 
 def test_what_an_unclean_election_would_lose_is_told_before_it_is_made(make):
     cluster = started(make(**QUIET, **{"min.insync.replicas": 1}))
@@ -282,8 +288,9 @@ def test_an_unclean_election_takes_the_leader_that_is_named(make):
     assert asked(4, True, expect=409)["error"] == "ELIGIBLE_LEADERS_NOT_AVAILABLE"
     assert "no replica" in asked(2, False, expect=503)["detail"]
     assert asked(5, True, expect=400, type="preferred")["errors"][0]["pointer"] == "/partitions/0"
-    done = asked(5, False)["items"][0]                         # not the one that has most
-    assert (done["new_leader"], done["error"]) == (5, None)
+    shown = json.loads(cli(cluster.nodes[2], "elect", "t:0", "--type", "unclean", "--leader", "5", "--dry-run", "-o", "json"))["items"]
+    assert shown == [asked(5, True)["items"][0]]
+    cli(cluster.nodes[2], "elect", "t:0", "--type", "unclean", "--leader", "5", "--yes")                         # not the one that has most
     harness.until(lambda: leaders(cluster.nodes[2], "t")[0] == 5, 10, "it leads")
 
 
