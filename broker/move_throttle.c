@@ -14,7 +14,7 @@
 #define IDLE_US 5000000                        /* nothing moves for so long: it was for nothing, or it is over */
 enum { ARENA_BYTES = 16 << 20, ITEMS_MAX = 4096, LIST_BYTES_MAX = 1400 /* of a config value */ };
 
-static const char *const rates[] = { "leader.replication.throttled.rate", "follower.replication.throttled.rate" };
+static const char *const rates[] = { "leader.replication.throttled.rate", "follower.replication.throttled.rate", MARK };       /* of a broker: the last says that they are ours, as long as they are what it says */
 static const char *const lists[] = { "leader.replication.throttled.replicas", "follower.replication.throttled.replicas", LISTED };   /* of a topic: the last says that they are ours */
 
 struct broker_move_throttle_work {
@@ -76,11 +76,29 @@ static bool add_mark(struct broker_move_throttle_work *work, struct ot_str value
     return item_add(work, BROKER_ALTER_BROKER_CONFIG, entries_new(work, mark, 1, value), 1) != NULL;
 }
 
+/* What a broker's own configs say about throttles: a rate that an operator set by other means, before or since, is not what the mark says. */
+struct rates_of { bool any, marked, ours; };
+static struct rates_of rates_of(const struct broker_view *view, int32_t broker_id)
+{
+    struct ot_str values[OT_ARRAY_COUNT(rates)] = { { .null = true }, { .null = true }, { .null = true } };
+    struct broker_view_config row;
+    for (struct ot_str at = { .null = true }; broker_view_next_broker_config(view, broker_id, at, &row); at = row.name)
+        for (uint32_t i = 0; i < OT_ARRAY_COUNT(rates); i++)
+            if (ot_str_equal(row.name, ot_str_of(rates[i]))) values[i] = row.value;
+    struct rates_of out = { .any = !values[0].null || !values[1].null, .marked = !values[2].null };
+    out.ours = out.marked && ot_str_equal(values[0], values[2]) && ot_str_equal(values[1], values[2]);
+    return out;
+}
+
+/* The rates of all brokers but those that an operator throttles; a null value takes ours back, and the mark of those that are an operator's by now. */
 static bool add_rates(struct broker_move_throttle_work *work, const struct broker_view *view, struct ot_str value)
 {
     struct broker_view_broker row;
     for (int32_t after = INT32_MIN; broker_view_next_broker(view, after, &work->arena, &row); after = row.id) {
-        struct broker_admin_item *item = item_add(work, BROKER_ALTER_BROKER_CONFIG, entries_new(work, rates, 2, value), 2);
+        const struct rates_of now = rates_of(view, row.id);
+        if (value.null ? !now.marked : now.any && !now.ours) continue;
+        const uint32_t first = value.null && !now.ours ? OT_ARRAY_COUNT(rates) - 1 : 0, count = OT_ARRAY_COUNT(rates) - first;
+        struct broker_admin_item *item = item_add(work, BROKER_ALTER_BROKER_CONFIG, entries_new(work, rates + first, count, value), count);
         if (item == NULL) return false;
         item->broker_id = row.id;
         item->of_any_broker = true;

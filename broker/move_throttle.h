@@ -1,6 +1,7 @@
 /* The throttle of reassignments, in Kafka's configs: rates on every broker, and for each topic which replicas they are for. It is set before the moves are asked for and taken back,
- * by whichever broker leads the coordinator, once nothing is being moved any more (move_throttle.c). ottla.reassignment.throttle says that the rates are
- * ours, ottla.reassignment.throttled of a topic that its lists are: lists that an operator set by other means are left alone, before and after. */
+ * by whichever broker leads the coordinator, once nothing is being moved any more (move_throttle.c). ottla.reassignment.throttle of the
+ * cluster says that there is one, of a broker that its rates are ours, ottla.reassignment.throttled of a topic that its lists are: rates and lists that an operator set by other means are
+ * left alone, before and after. */
 #ifndef OT_BROKER_MOVE_THROTTLE_H
 #define OT_BROKER_MOVE_THROTTLE_H
 

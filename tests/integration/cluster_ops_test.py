@@ -359,11 +359,13 @@ def test_a_throttle_is_set_with_the_moves_and_taken_back_after_them(make):
     topic = configs_of(cluster.nodes[1], "/v1/topics/t/config", *lists)
     assert topic["leader.replication.throttled.replicas"] == ",".join(f"{p}:{held[p]}" for p in (0, 1))
     assert set(topic["follower.replication.throttled.replicas"].split(",")) == {f"{p}:{i}" for p in (0, 1) for i in (1, 2, 3) if i != held[p]}
-    assert all(configs_of(node, f"/v1/brokers/{i}/config", *rates) == dict.fromkeys(rates, str(1 << 30)) for i, node in cluster.nodes.items())
+    shown = {i: configs_of(node, f"/v1/brokers/{i}/config", *rates) for i, node in cluster.nodes.items()}
+    assert shown == {1: dict.fromkeys(rates, str(1 << 30)), 2: dict.fromkeys(rates, str(1 << 30)), 3: own}, shown
     harness.until(lambda: get(cluster.nodes[1], "/v1/reassignments")["total"] == 0, 60, lambda: get(cluster.nodes[1], "/v1/reassignments"))
 
     def gone():
-        return configs_of(cluster.nodes[1], "/v1/topics/t/config", *lists) == {} and all(configs_of(node, f"/v1/brokers/{i}/config", *rates) == {} for i, node in cluster.nodes.items()) \
+        return configs_of(cluster.nodes[1], "/v1/topics/t/config", *lists) == {} \
+            and all(configs_of(node, f"/v1/brokers/{i}/config", *rates, "ottla.reassignment.throttle") == (own if i == 3 else {}) for i, node in cluster.nodes.items()) \
             and configs_of(cluster.nodes[1], "/v1/cluster/config", "ottla.reassignment.throttle") == {}
     harness.until(gone, 30, lambda: configs_of(cluster.nodes[1], "/v1/topics/t/config", *lists))
     assert configs_of(cluster.nodes[1], "/v1/topics/t/config", "ottla.reassignment.throttled") == {}
@@ -380,6 +382,8 @@ def test_one_partition_is_moved_and_its_history_told_by_the_tool(make):
         assert refused.returncode == 2 and why in refused.stderr, refused
     cli(cluster.nodes[1], "move", "t:0", "--replicas", f"{second},9", "--yes", noun="topic", code=1)           # there is no broker 9
     cli(cluster.nodes[1], "move", "t:0", "--replicas", f"{third},{second}", noun="topic", code=2)              # nobody said yes
+    own = {rates[0]: "123456789"}                                # of broker 3 alone, by an operator: it stays as it is
+    rest(cluster.nodes[1], "PATCH", "/v1/brokers/3/config", own, expect=(200, 204))
     assert parts_of(cluster.nodes[1], "t")[0]["replicaNodes"] == [first, second]
     cli(cluster.nodes[1], "move", "t:0", "--replicas", f"{second},{third}", "--yes", noun="topic")
     harness.until(lambda: parts_of(cluster.nodes[1], "t")[0]["replicaNodes"] == [second, third], 60, lambda: get(cluster.nodes[1], "/v1/reassignments"))
