@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { OFFENDERS_SHOWN = 3 };
+
 const struct cli_flag cli_cluster_health_flags[] = {
     {"local", 0, NULL, false, "only whether the one that answers is alive and ready, for probes"},
     CLI_WATCH_FLAG,
@@ -93,10 +95,54 @@ void cli_hints_print(const json_t *body)
     json_array_foreach(json_object_get(body, "hints"), i, hint) fprintf(stderr, "hint: %s\n", json_string_value(hint));
 }
 
+/* How one is named, without what is known of it besides. */
+static void name_offender(const json_t *one, char out[static 400])
+{
+    const char *topic = cli_json_text(one, "topic", NULL), *dir = cli_json_text(one, "log_dir", NULL), *forced = cli_json_text(one, "voters_forced_at", NULL);
+    const int64_t broker = cli_json_number(one, "broker", -1);
+    if (topic != NULL) snprintf(out, 400, "%s-%" PRId64, topic, cli_json_number(one, "partition", 0));
+    else if (dir != NULL) snprintf(out, 400, "broker %" PRId64 ": %s", broker, dir);
+    else if (broker >= 0) snprintf(out, 400, "broker %" PRId64, broker);
+    else snprintf(out, 400, "%s%s", forced != NULL ? "voters forced at " : "", forced != NULL ? forced : "?");
+}
+
+void cli_offenders(const json_t *check, char *out, size_t out_bytes)
+{
+    size_t i, used = 0;
+    const json_t *one;
+    const int64_t count = cli_json_number(check, "count", 0);
+    out[0] = 0;
+    json_array_foreach(json_object_get(check, "offenders"), i, one) {
+        char name[400];
+        if (i == OFFENDERS_SHOWN || used >= out_bytes) break;
+        name_offender(one, name);
+        const int more = snprintf(out + used, out_bytes - used, "%s%s", i > 0 ? ", " : "", name);
+        used += more > 0 ? (size_t)more : 0;
+    }
+    if (i > 0 && count > OFFENDERS_SHOWN && used < out_bytes) snprintf(out + used, out_bytes - used, " and %" PRId64 " more", count - OFFENDERS_SHOWN);
+}
+
+/* As lines of the table: who is not well in one cell. */
+static json_t *flat_checks(const json_t *checks)
+{
+    json_t *rows = json_array(), *row;
+    const json_t *check;
+    size_t i;
+    json_array_foreach(checks, i, check) {
+        char offenders[1300];
+        if ((row = json_copy((json_t *)(uintptr_t)check)) == NULL) continue;
+        cli_offenders(check, offenders, sizeof(offenders));
+        json_object_set_new(row, "offenders", offenders[0] == 0 ? json_null() : json_string(offenders));
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
 int cli_cluster_health_run(const struct cli_args *args)
 {
     static const struct cli_column columns[] = {
         {"name", CLI_COLUMN_TEXT, false}, {"ok", CLI_COLUMN_STATE, false}, {"count", CLI_COLUMN_NUMBER, false}, {"since", CLI_COLUMN_TEXT, false},
+        {"offenders", CLI_COLUMN_TEXT, false},
     };
     struct cli_api api;
     json_t *body = NULL;
@@ -109,7 +155,9 @@ int cli_cluster_health_run(const struct cli_args *args)
     if (!cli_flag_given(args, "quiet")) {
         if (!wants_json(args)) fprintf(stderr, "%s\n", cli_json_text(body, "status", "?"));
         if (!wants_json(args)) cli_hints_print(body);
-        code = cli_print_list(args, columns, OT_ARRAY_COUNT(columns), json_incref(json_object_get(body, "checks")), text);
+        const char *output = cli_flag_value(args, "output");
+        json_t *list = json_object_get(body, "checks"), *rows = output != NULL && strcmp(output, "ndjson") == 0 ? json_incref(list) : flat_checks(list);
+        code = cli_print_list(args, columns, OT_ARRAY_COUNT(columns), rows, text);
         text = NULL;
     }
     free(text);

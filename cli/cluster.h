@@ -12,6 +12,8 @@ int cli_cluster_brokers_run(const struct cli_args *args);
 int cli_cluster_jobs_run(const struct cli_args *args);
 int cli_cluster_losses_run(const struct cli_args *args);
 int cli_cluster_feature_run(const struct cli_args *args);
+/* "orders-0, orders-2, broker 3 and 4 more": the first of those for whom a health check is not well; "" when it names none. */
+void cli_offenders(const json_t *check, char *out, size_t out_bytes);
 void cli_hints_print(const json_t *body);       /* on stderr: what an answer says could be better */
 
 #endif

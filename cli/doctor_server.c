@@ -1,6 +1,7 @@
 /* The server that runs: is it reached, what do its health checks say, do its clock and ours agree, do clients reach what they are told. */
 #include "base/net/address.h"
 #include "base/util.h"
+#include "cli/cluster.h"
 #include "cli/doctor.h"
 #include "cli/kafka_client.h"
 #include "cli/port.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SKEW_WARN_MS = 1000, SKEW_PROBLEM_MS = 60000, OFFENDERS_SHOWN = 3, KAFKA_MS = 3000 };
+enum { SKEW_WARN_MS = 1000, SKEW_PROBLEM_MS = 60000, KAFKA_MS = 3000 };
 
 static const char *advice_for(const char *check)
 {
@@ -29,24 +30,6 @@ static const char *advice_for(const char *check)
     return NULL;
 }
 
-/* "orders-0, orders-2 and 4 more" */
-static void name_offenders(const json_t *check, char *out, size_t out_bytes)
-{
-    size_t i, used = 0;
-    const json_t *one;
-    const int64_t count = cli_json_number(check, "count", 0);
-    out[0] = 0;
-    json_array_foreach(json_object_get(check, "offenders"), i, one)
-    {
-        if (i == OFFENDERS_SHOWN || used >= out_bytes) break;
-        const char *topic = cli_json_text(one, "topic", NULL), *dir = cli_json_text(one, "log_dir", NULL);
-        const int more = topic != NULL ? snprintf(out + used, out_bytes - used, "%s%s-%" PRId64, i > 0 ? ", " : "", topic, cli_json_number(one, "partition", 0))
-                                       : snprintf(out + used, out_bytes - used, "%s%s", i > 0 ? ", " : "", dir != NULL ? dir : "?");
-        used += more > 0 ? (size_t)more : 0;
-    }
-    if (count > OFFENDERS_SHOWN && used < out_bytes) snprintf(out + used, out_bytes - used, " and %" PRId64 " more", count - OFFENDERS_SHOWN);
-}
-
 static void health(struct cli_doctor *doctor, struct cli_api *api)
 {
     json_t *body = NULL;
@@ -61,7 +44,7 @@ static void health(struct cli_doctor *doctor, struct cli_api *api)
     {
         char offenders[400];
         const char *name = cli_json_text(check, "name", "?");
-        name_offenders(check, offenders, sizeof(offenders));
+        cli_offenders(check, offenders, sizeof(offenders));
         if (json_is_true(json_object_get(check, "ok"))) cli_doctor_tell(doctor, CLI_FINDING_OK, "health", NULL, "%s", name);
         else cli_doctor_tell(doctor, failing ? CLI_FINDING_PROBLEM : CLI_FINDING_WARNING, "health", advice_for(name), "%s: %s, since %s", name, offenders[0] != 0 ? offenders : "not so",
             cli_json_text(check, "since", "?"));

@@ -179,6 +179,8 @@ int cli_cluster_forget_run(const struct cli_args *args)
     return code < 0 ? CLI_DONE : code;
 }
 
+static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
+
 /* ---- restart-check */
 
 static void check_line(const json_t *body)
@@ -187,9 +189,10 @@ static void check_line(const json_t *body)
     size_t i;
     printf("broker %" PRId64 ": %s\n", cli_json_number(body, "broker", -1), json_is_true(json_object_get(body, "safe")) ? "may stop now" : "should not stop now");
     json_array_foreach(json_object_get(body, "reasons"), i, reason) printf("  %s\n", json_string_value(reason));
-    printf("  it leads %" PRId64 " partitions", cli_json_number(body, "leaders", 0));
+    printf("  it leads %" PRId64 " partition%s", cli_json_number(body, "leaders", 0), plural(cli_json_number(body, "leaders", 0)));
     if (cli_json_number(parts, "groups", 0) + cli_json_number(parts, "transactions", 0) > 0)
-        printf(", and coordinates %" PRId64 " groups and %" PRId64 " transactional ids; others take them over", cli_json_number(parts, "groups", 0), cli_json_number(parts, "transactions", 0));
+        printf(", and coordinates %" PRId64 " group%s and %" PRId64 " transactional id%s; others take them over", cli_json_number(parts, "groups", 0), plural(cli_json_number(parts, "groups", 0)),
+            cli_json_number(parts, "transactions", 0), plural(cli_json_number(parts, "transactions", 0)));
     putchar('\n');
 }
 
@@ -236,19 +239,20 @@ static void status_lines(const json_t *all)
 {
     const json_t *cluster = json_object_get(all, "cluster"), *count = json_object_get(cluster, "brokers"), *row;
     const json_t *moves = json_object_get(json_object_get(all, "reassignments"), "items");
+    const int64_t moving = cli_json_number(json_object_get(all, "reassignments"), "total", 0);
     int64_t done = 0, total = 0;
     char done_text[24], total_text[24];
     size_t i;
     printf("%s: %s, coordinator %" PRId64 ", %" PRId64 " of %" PRId64 " brokers alive\n", cli_json_text(cluster, "cluster_id", "?"), cli_json_text(cluster, "health", "?"),
         cli_json_number(json_object_get(cluster, "controller"), "broker", -1), cli_json_number(count, "alive", 0), cli_json_number(count, "total", 0));
-    printf("%" PRId64 " partitions: %" PRId64 " offline, %" PRId64 " under min ISR, %" PRId64 " under-replicated\n", cli_json_number(cluster, "partitions", 0),
+    printf("%" PRId64 " partition%s: %" PRId64 " offline, %" PRId64 " under min ISR, %" PRId64 " under-replicated\n", cli_json_number(cluster, "partitions", 0), plural(cli_json_number(cluster, "partitions", 0)),
         cli_json_number(cluster, "offline_partitions", 0), cli_json_number(cluster, "under_min_isr", 0), cli_json_number(cluster, "under_replicated", 0));
     json_array_foreach(moves, i, row) {
         done += cli_json_number(row, "copied_bytes", 0);
         total += cli_json_number(row, "total_bytes", 0);
     }
     if (json_array_size(moves) > 0)
-        printf("%" PRId64 " partitions are being moved: %s of %s\n", cli_json_number(json_object_get(all, "reassignments"), "total", 0), cli_human_bytes((uint64_t)done, done_text),
+        printf("%" PRId64 " partition%s being moved: %s of %s\n", moving, moving == 1 ? " is" : "s are", cli_human_bytes((uint64_t)done, done_text),
             cli_human_bytes((uint64_t)total, total_text));
     putchar('\n');
 }

@@ -285,7 +285,11 @@ def test_a_failing_check_is_8(own_broker):
     broker = own_broker(ottla_disk_free_warn_bytes="9000000000000000000")
     ran = ottla(broker, "cluster", "health", "-o", "json", status=8)
     assert ran.json["status"] == "degraded" and [c["name"] for c in ran.json["checks"] if not c["ok"]] == ["disk_free"]
-    assert "add space" in ottla(broker, "doctor", "--problems", status=None).out.decode()
+    told = next(c for c in ran.json["checks"] if c["name"] == "disk_free")["offenders"][0]
+    row = next(line for line in ottla(broker, "cluster", "health", "--no-headers", status=8).lines if line.startswith("disk_free"))
+    assert row.rstrip().endswith(f"broker 1: {told['log_dir']}")
+    said = ottla(broker, "doctor", "--problems", status=None).out.decode()
+    assert "add space" in said and f"broker 1: {told['log_dir']}" in said
 
 
 def test_jobs_are_listed_followed_and_cancelled(broker, topic):

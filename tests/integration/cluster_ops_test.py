@@ -197,6 +197,12 @@ def test_elections_over_rest(make):
     cluster.kill(victim)
     asked = cluster.living()[0]
     harness.until(lambda: leaders(asked, "t")[0] not in (victim, -1), 20, "another leader")
+    def named():                                               # the first of those that a check is about
+        check = next(c for c in get(asked, "/v1/cluster/health")["checks"] if c["name"] == "no_under_replicated")
+        names = [f"{o['topic']}-{o['partition']}" for o in check["offenders"]]
+        assert len(names) == check["count"]
+        return len(names) >= 3 and ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") in cli(asked, "health", code=8)
+    harness.until(named, 20, lambda: cli(asked, "health", code=8))
     status, problem = rest(asked, "POST", "/v1/topics/t/partitions/0/elections", {"type": "preferred", "dry_run": False})
     assert (status, problem["error"]) == (409, "PREFERRED_LEADER_NOT_AVAILABLE")
     cluster.start_one(victim)
