@@ -403,6 +403,8 @@ void rest_partition_election(struct rest_call *call)
 
 /* ---- GET /v1/unclean-election */
 
+enum { PAGES = 'u', LIMIT = 1000 };
+
 static void find_default(void *arg, const struct broker_config_value *value)
 {
     if (strcmp(value->row->key, "unclean.leader.election.enable") == 0) *(bool *)arg = value->value != NULL && strcmp(value->value, "true") == 0;
@@ -459,13 +461,14 @@ static void write_leaderless(struct rest_call *call, const struct broker_view_to
 
 static void write_view(struct rest_call *call, const struct rest_gather *gather, const struct rest_rows *rows)
 {
-    enum { SHOWN_MAX = 1000 };
     struct rest_json *out = &call->out;
+    const struct rest_place after_place = rest_place_of(call->list.after);
     struct broker_view_topic topic;
     struct broker_view_partition row;
     struct ot_arena arena;
     uint8_t room[8192];
-    bool enabled = false;
+    char last[300] = "";
+    bool enabled = false, more = false;
     int64_t leaderless = 0;
     ot_arena_init_with(&arena, room, sizeof(room), 256 << 10);
     broker_config_describe(broker_config_store(call->broker), broker_node_id(call->broker), find_default, &enabled);
@@ -478,11 +481,18 @@ static void write_view(struct rest_call *call, const struct rest_gather *gather,
         for (int32_t i = 0; i < topic.partition_count; i++) {
             ot_arena_reset(&arena);
             if (!broker_view_partition(view, &topic.id, i, &arena, &row) || row.leader >= 0) continue;
-            if (leaderless++ < SHOWN_MAX) write_leaderless(call, &topic, &row, rows);
+            leaderless++;
+            if (rest_place_passed(&after_place, topic.name, i)) continue;
+            more |= call->list.count == call->list.limit;
+            if (call->list.count == call->list.limit) continue;
+            call->list.count++;
+            write_leaderless(call, &topic, &row, rows);
+            snprintf(last, sizeof(last), "%d:%.*s", i, (int)topic.name.bytes, topic.name.data);
         }
     }
     rest_json_close(out, ']');
     rest_json_big(out, "leaderless_count", leaderless);
+    rest_json_text(out, "next_page_token", more ? rest_list_token(call, PAGES, ot_str_of(last)) : NULL);
     if (gather != NULL) rest_gather_partial(gather);
     rest_json_close(out, '}');
     broker_view_give(view);
@@ -500,6 +510,8 @@ static void told(struct rest_gather *gather)
 
 void rest_unclean_view(struct rest_call *call)
 {
-    if (rest_gather_wanted(call)) rest_gather(call, "/v1/partitions?state=offline&limit=1000", NULL, told);
+    if (!rest_list_begin(call, PAGES, false)) return;
+    if (rest_query_text(call, "limit").null) call->list.limit = LIMIT;
+    if (rest_gather_wanted(call)) rest_gather(call, rest_place_target(call, "offline"), NULL, told);
     else write_view(call, NULL, NULL);
 }

@@ -23,7 +23,7 @@ struct walk {
     int32_t broker;                            /* -1: any; else with a replica there */
     uint32_t flags;                            /* 0: any; else one of these */
     bool at_reassigning, more;
-    struct ot_str after_topic; int32_t after_partition;
+    struct rest_place after;
     char last[300];                            /* key of the last row of the page */
     int64_t total;
     void (*write)(struct walk *walk, const struct broker_view_topic *topic, const struct broker_view_partition *row);
@@ -35,24 +35,32 @@ static int compare(struct ot_str a, struct ot_str b)
     return order != 0 ? order : (a.bytes > b.bytes) - (a.bytes < b.bytes);
 }
 
-/* The token's key is "partition:topic". */
-static void read_place(struct walk *walk)
+struct rest_place rest_place_of(struct ot_str key)
 {
-    const struct ot_str after = walk->call->list.after;
-    const char *colon = after.null ? NULL : memchr(after.data, ':', after.bytes);
-    char number[16] = "";
-    walk->after_topic.null = true;
-    if (colon == NULL || (size_t)(colon - after.data) >= sizeof(number)) return;
-    memcpy(number, after.data, (size_t)(colon - after.data));
-    walk->after_partition = (int32_t)strtol(number, NULL, 10);
-    walk->after_topic = (struct ot_str){ colon + 1, after.bytes - (uint32_t)(colon + 1 - after.data), false };
+    struct rest_place out = { .topic = { .null = true } };
+    const char *colon = key.null ? NULL : memchr(key.data, ':', key.bytes);
+    char digits[16] = "";
+    if (colon == NULL || (size_t)(colon - key.data) >= sizeof(digits)) return out;
+    memcpy(digits, key.data, (size_t)(colon - key.data));
+    out.partition = (int32_t)strtol(digits, NULL, 10);
+    out.topic = (struct ot_str){ colon + 1, key.bytes - (uint32_t)(colon + 1 - key.data), false };
+    return out;
 }
 
-static bool shown_before(const struct walk *walk, const struct broker_view_topic *topic, int32_t index)
+bool rest_place_passed(const struct rest_place *after, struct ot_str topic, int32_t partition)
 {
-    if (walk->after_topic.null) return false;
-    const int order = compare(topic->name, walk->after_topic);
-    return order < 0 || (order == 0 && index <= walk->after_partition);
+    if (after->topic.null) return false;
+    const int order = compare(topic, after->topic);
+    return order < 0 || (order == 0 && partition <= after->partition);
+}
+
+const char *rest_place_target(struct rest_call *call, const char *state)
+{
+    const char *token = call->list.after.null ? NULL : rest_list_token(call, 'P', call->list.after);
+    const size_t bytes = strlen(state) + (token == NULL ? 0 : strlen(token)) + 80;
+    char *target = token == NULL && !call->list.after.null ? NULL : ot_arena_alloc(&call->arena, bytes);
+    if (target != NULL) snprintf(target, bytes, "/v1/partitions?state=%s&limit=%u%s%s", state, call->list.limit, token == NULL ? "" : "&page_token=", token == NULL ? "" : token);
+    return target;
 }
 
 static bool wanted(const struct walk *walk, const struct broker_view_partition *row)
@@ -70,7 +78,7 @@ static void walk_topic(struct walk *walk, const struct broker_view_topic *topic,
         ot_arena_reset(arena);
         if (!broker_view_partition(walk->view, &topic->id, i, arena, &row) || !wanted(walk, &row)) continue;
         walk->total++;
-        if (shown_before(walk, topic, i)) continue;
+        if (rest_place_passed(&walk->after, topic->name, i)) continue;
         if (call->list.count == call->list.limit) {
             walk->more = true;
             continue;
@@ -87,7 +95,7 @@ static void walk_all(struct walk *walk)
     struct ot_arena arena;
     uint8_t room[8192];
     ot_arena_init_with(&arena, room, sizeof(room), 256 << 10);
-    read_place(walk);
+    walk->after = rest_place_of(walk->call->list.after);
     for (struct ot_str after = { .null = true }; broker_view_next_topic(walk->view, after, &topic); after = topic.name)
         if (walk->only_topic.null || ot_str_equal(topic.name, walk->only_topic)) walk_topic(walk, &topic, &arena);
     ot_arena_free(&arena);

@@ -506,21 +506,6 @@ static void write_running(struct rest_call *call, const struct broker_view *view
     rest_json_close(out, '}');
 }
 
-/* A token's key is "partition:topic". */
-struct place { struct ot_str topic; int32_t partition; };
-
-static struct place place_of(struct ot_str after)
-{
-    struct place out = { .topic = { .null = true } };
-    const char *colon = after.null ? NULL : memchr(after.data, ':', after.bytes);
-    char digits[16] = "";
-    if (colon == NULL || (size_t)(colon - after.data) >= sizeof(digits)) return out;
-    memcpy(digits, after.data, (size_t)(colon - after.data));
-    out.partition = (int32_t)strtol(digits, NULL, 10);
-    out.topic = (struct ot_str){ colon + 1, after.bytes - (uint32_t)(colon + 1 - after.data), false };
-    return out;
-}
-
 static void list_running(struct rest_call *call, const struct rest_gather *gather, const struct rest_rows *rows)
 {
     struct broker_view_topic topic;
@@ -530,7 +515,7 @@ static void list_running(struct rest_call *call, const struct rest_gather *gathe
     char last[300] = "";
     int64_t total = 0;
     bool more = false;
-    const struct place after_place = place_of(call->list.after);
+    const struct rest_place after_place = rest_place_of(call->list.after);
     ot_arena_init_with(&arena, room, sizeof(room), 256 << 10);
     const struct broker_view *view = broker_view_take(call->broker);
     for (struct ot_str after = { .null = true }; broker_view_next_topic(view, after, &topic); after = topic.name) {
@@ -538,7 +523,7 @@ static void list_running(struct rest_call *call, const struct rest_gather *gathe
             ot_arena_reset(&arena);
             if (!broker_view_partition(view, &topic.id, i, &arena, &row) || row.adding.count + row.removing.count == 0) continue;
             total++;
-            if (!after_place.topic.null && order(topic.name, i, after_place.topic, after_place.partition) <= 0) continue;
+            if (rest_place_passed(&after_place, topic.name, i)) continue;
             more |= call->list.count == call->list.limit;
             if (call->list.count == call->list.limit) continue;
             write_running(call, view, &topic, &row, rows);
@@ -561,7 +546,7 @@ static void running_told(struct rest_gather *gather)
 void rest_reassignments_list(struct rest_call *call)
 {
     if (!rest_list_begin(call, 'm', false)) return;
-    if (rest_gather_wanted(call)) rest_gather(call, "/v1/partitions?state=reassigning&limit=1000", NULL, running_told);
+    if (rest_gather_wanted(call)) rest_gather(call, rest_place_target(call, "reassigning"), NULL, running_told);
     else list_running(call, NULL, NULL);
 }
 

@@ -213,18 +213,18 @@ def test_elections_over_rest(make):
     assert mixed["items"][0]["error"] is None and mixed["items"][0]["new_leader"] == victim and mixed["items"][1]["error"]["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
     harness.until(lambda: leaders(asked, "t")[0] == victim, 10, "the preferred leader")
     assert rest(asked, "POST", "/v1/topics/t/partitions/0/elections", {"type": "preferred", "dry_run": False})[1]["error"] == "ELECTION_NOT_NEEDED"
-    status, problem = rest(asked, "POST", "/v1/elections", {"type": "unclean", "dry_run": False, "partitions": [{"topic": "t", "partition": 0}]})
-    assert status == 400 and problem["errors"][0]["pointer"] == "/accept_data_loss"
-    status, problem = rest(asked, "POST", "/v1/elections", {"type": "preferred"})
-    assert status == 400 and problem["errors"][0]["pointer"] == "/dry_run"
-    assert "orders" not in cli(asked, "elect", "--dry-run")
-
     for words in (("t:0",), ("t",), (), ("t:0", "--type", "unclean")):                                           # done already, which is no failure
         idle = subprocess.run([harness.BINARY, "cluster", "elect", *words, "-o", "json", "--api", asked.rest], capture_output=True, text=True, timeout=60, check=False)
         assert idle.returncode == 0 and json.loads(idle.stdout)["items"] == [] and "nothing to do" in idle.stderr, idle
     cli(asked, "elect", "t:0", "t:9", code=7)                                                                    # the other one failed
     for words in (("t:0", "--leader", "1"), ("--type", "unclean", "--leader", "1")):
         assert cli(asked, "elect", *words, code=2) == ""
+    status, problem = rest(asked, "POST", "/v1/elections", {"type": "unclean", "dry_run": False, "partitions": [{"topic": "t", "partition": 0}]})
+    assert status == 400 and problem["errors"][0]["pointer"] == "/accept_data_loss"
+    status, problem = rest(asked, "POST", "/v1/elections", {"type": "preferred"})
+    assert status == 400 and problem["errors"][0]["pointer"] == "/dry_run"
+    assert "orders" not in cli(asked, "elect", "--dry-run")
+
 
 def test_what_an_unclean_election_would_lose_is_told_before_it_is_made(make):
     cluster = started(make(**QUIET, **{"min.insync.replicas": 1}))
@@ -233,11 +233,14 @@ def test_what_an_unclean_election_would_lose_is_told_before_it_is_made(make):
     wait_isr(cluster, "t", [first, second])
     fill(cluster, "t", 1, 1)
     third = next(i for i in cluster.nodes if i not in (first, second))
+    create_at(cluster.nodes[third], "u", 1, assignments=[[first, second]])
+    wait_isr(cluster, "u", [first, second])
     harness.until(lambda: parts_of(cluster.nodes[third], "t").get(0), 20, "the topic everywhere")
     harness.until(lambda: len({r["log_end_offset"] for r in get(cluster.nodes[third], "/v1/topics/t/partitions/0")["replica_state"]}) == 1, 20, "both have all")
     held = get(cluster.nodes[third], "/v1/topics/t/partitions/0")["log_end_offset"]
     cluster.kill(second)
     wait_isr(cluster, "t", [first])
+    wait_isr(cluster, "u", [first])
     fill(cluster, "t", 1, 1)
     end = get(cluster.nodes[third], "/v1/topics/t/partitions/0")["log_end_offset"]
     assert end > held
@@ -254,6 +257,14 @@ def test_what_an_unclean_election_would_lose_is_told_before_it_is_made(make):
     row = view["leaderless"][0]
     assert view["default"] is False and row["offline"] == [first] and row["candidates"][0]["broker"] == second and row["candidates"][0]["would_be_chosen"]
     assert row["candidates"][0]["lost"]["start"] <= held and row["candidates"][0]["lost"]["end"] is None        # who is away may have more
+
+    def paged():                                               # of each page its own partitions are known
+        pages, token = [], ""
+        while token is not None:
+            pages.append(get(cluster.nodes[third], "/v1/unclean-election?limit=1" + token))
+            token = pages[-1]["next_page_token"] and "&page_token=" + pages[-1]["next_page_token"]
+        return [page["leaderless_count"] for page in pages] == [2, 2] and [[(r["topic"], [c["log_end_offset"] for c in r["candidates"]]) for r in page["leaderless"]] for page in pages] == [[("t", [held])], [("u", [0])]]
+    harness.until(paged, 20, lambda: get(cluster.nodes[third], "/v1/unclean-election"))
     ask = {"type": "unclean", "accept_data_loss": True, "partitions": [{"topic": "t", "partition": 0}]}
     dry = rest(cluster.nodes[third], "POST", "/v1/elections", {**ask, "dry_run": True}, expect=200)[1]["items"][0]
     assert (dry["old_leader"], dry["new_leader"], dry["log_end_offset"]) == (None, second, held) and leaders(cluster.nodes[third], "t")[0] == -1
@@ -338,6 +349,16 @@ def test_moves_are_planned_started_watched_and_cancelled(make):
     row = harness.until(lambda: next((r for r in get(cluster.nodes[asked], "/v1/reassignments")["items"] if r["total_bytes"] is not None), None), 20, "the move, of which the leader has heard")
     assert (row["topic"], row["partition"], row["adding"], row["to"]) == ("t-0", 0, [away], target) and row["copied_bytes"] < row["total_bytes"]
     assert get(cluster.nodes[asked], "/v1/partitions?state=reassigning")["total"] == 1
+    other, held = next((p, part["replicaNodes"]) for p, part in parts_of(cluster.nodes[asked], "t-1").items() if away not in part["replicaNodes"])
+    rest(cluster.nodes[asked], "POST", "/v1/reassignments", {"moves": [{"topic": "t-1", "partition": other, "replicas": [held[0], away]}], "dry_run": False}, expect=202)
+
+    def second_page():                                         # its own partition is known too
+        head = get(cluster.nodes[asked], "/v1/reassignments?limit=1")
+        tail = get(cluster.nodes[asked], f"/v1/reassignments?limit=1&page_token={head['next_page_token']}")
+        assert [page["items"][0]["topic"] for page in (head, tail)] == ["t-0", "t-1"] and tail["next_page_token"] is None
+        return tail["items"][0]["total_bytes"] is not None
+    harness.until(second_page, 20, lambda: get(cluster.nodes[asked], "/v1/reassignments"))
+    rest(cluster.nodes[asked], "DELETE", f"/v1/reassignments/t-1/{other}", expect=202)
     again = rest(cluster.nodes[asked], "POST", "/v1/reassignments", {"moves": [{"topic": "t-0", "partition": 0, "replicas": [keeper]}], "dry_run": False})
     assert again[1]["error"] == "REASSIGNMENT_IN_PROGRESS"
     assert "t-0:0 goes back" in cli(cluster.nodes[asked], "reassign", "cancel", "t-0:0")
@@ -359,6 +380,8 @@ def test_a_throttle_is_set_with_the_moves_and_taken_back_after_them(make):
     fill(cluster, "t", 4, 2)
     rates, lists = ("leader.replication.throttled.rate", "follower.replication.throttled.rate"), ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
     plan = rest(cluster.nodes[2], "POST", "/v1/reassignments/plan", {"goal": "replication_factor", "replication_factor": 3, "topics": ["t", "own"]}, expect=200)[1]
+    own = {rates[0]: "123456789"}                                # of broker 3 alone, by an operator: it stays as it is
+    rest(cluster.nodes[1], "PATCH", "/v1/brokers/3/config", own, expect=(200, 204))
     begun = rest(cluster.nodes[2], "POST", "/v1/reassignments", {"moves": plan["moves"], "throttle_bytes_per_second": 1 << 30, "dry_run": False}, expect=202)[1]
     assert begun["throttle_bytes_per_second"] == 1 << 30
     held = {m["partition"]: m["from"][0] for m in plan["moves"] if m["topic"] == "t"}
@@ -388,8 +411,6 @@ def test_one_partition_is_moved_and_its_history_told_by_the_tool(make):
         assert refused.returncode == 2 and why in refused.stderr, refused
     cli(cluster.nodes[1], "move", "t:0", "--replicas", f"{second},9", "--yes", noun="topic", code=1)           # there is no broker 9
     cli(cluster.nodes[1], "move", "t:0", "--replicas", f"{third},{second}", noun="topic", code=2)              # nobody said yes
-    own = {rates[0]: "123456789"}                                # of broker 3 alone, by an operator: it stays as it is
-    rest(cluster.nodes[1], "PATCH", "/v1/brokers/3/config", own, expect=(200, 204))
     assert parts_of(cluster.nodes[1], "t")[0]["replicaNodes"] == [first, second]
     cli(cluster.nodes[1], "move", "t:0", "--replicas", f"{second},{third}", "--yes", noun="topic")
     harness.until(lambda: parts_of(cluster.nodes[1], "t")[0]["replicaNodes"] == [second, third], 60, lambda: get(cluster.nodes[1], "/v1/reassignments"))
