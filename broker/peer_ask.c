@@ -158,7 +158,6 @@ static enum ot_err alter_out(const struct coord_alter_ask *from, struct ot_arena
         item->partition = one->partition;
         item->leader_epoch = one->leader_epoch;
         item->partition_epoch = one->partition_epoch;
-        item->recovering = one->recovering;
         item->handover = (int8_t)one->handover;
         ARRAY(arena, item->members, one->member_count);
         for (uint32_t k = 0; k < one->member_count; k++) {
@@ -357,7 +356,7 @@ static enum ot_err alter_in(const struct ot_peer_ask_request_alter *from, int32_
         struct coord_member *members = ot_arena_array(arena, (size_t)OT_MAX(one->members.count, 1), sizeof *members);
         if (members == NULL) return OT_ERR_NO_MEMORY;
         for (int32_t k = 0; k < one->members.count; k++) members[k] = (struct coord_member){ one->members.items[k].broker_id, one->members.items[k].broker_epoch };
-        items[i] = (struct coord_alter){ one->topic_id, one->partition, one->leader_epoch, one->partition_epoch, members, (uint32_t)one->members.count, one->recovering,
+        items[i] = (struct coord_alter){ one->topic_id, one->partition, one->leader_epoch, one->partition_epoch, members, (uint32_t)one->members.count,
             (enum coord_handover)one->handover, OT_OK };
     }
     *to = (struct coord_alter_ask){ from->broker_id, from->broker_epoch, from->term, from->sequence, items, (uint32_t)from->items.count };

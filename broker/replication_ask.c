@@ -119,8 +119,7 @@ static void add_item(struct broker_replication *all, struct broker_partition *pa
     struct coord_member *members = &alter->members[at * COORD_REPLICAS_MAX];
     struct coord_alter *item = &alter->items[at];
     *item = (struct coord_alter){ .topic_id = partition->topic->id, .partition = partition->index, .leader_epoch = proposal->leader_epoch,
-        .partition_epoch = proposal->partition_epoch, .members = members, .recovering = false,
-        .handover = proposal->handover };
+        .partition_epoch = proposal->partition_epoch, .members = members, .handover = proposal->handover };
     for (int32_t i = 0; i < replica->row.replica_count; i++)
         if ((proposal->isr >> i & 1) != 0) members[item->member_count++] = (struct coord_member){ replica->peers[i].id, replica->peers[i].proposed_epoch };
     alter->partitions[at] = broker_partition_ref(partition);

@@ -64,7 +64,6 @@ struct coord_member { int32_t broker_id; int64_t broker_epoch; };
 struct coord_alter {
     struct ot_uuid topic_id; int32_t partition, leader_epoch, partition_epoch;     /* answered: the new epochs */
     const struct coord_member *members; uint32_t member_count;                 /* the isr that is proposed */
-    bool recovering;
     enum coord_handover handover;
     enum ot_err error;
 };

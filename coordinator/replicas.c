@@ -161,7 +161,6 @@ static enum ot_err alter_one(struct coord_turn *turn, struct coord_alter *one)
     }
     row.isr = isr;
     row.elr = enough(&row) && !COORD_BUG(ELR_STAYS) ? 0 : (row.elr | before) & ~isr;
-    row.recovering &= one->recovering;         /* ends once the leader says so */
     row.successor &= isr;
     if (row.durable_class == COORD_DURABLE_ALL && row.elr != 0) {
         row.durable_since = -1;                /* its members are not asked any more */

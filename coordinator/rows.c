@@ -409,7 +409,7 @@ enum ot_err coord_partition_of(struct ot_blob bytes, struct coord_partition *out
     *out = (struct coord_partition){ .replica_count = row.replicas.count, .isr = (uint64_t)row.isr, .elr = (uint64_t)row.elr, .adding = (uint64_t)row.adding,
         .removing = (uint64_t)row.removing, .last_members = (uint64_t)row.last_members, .leader = row.leader, .leader_epoch = row.leader_epoch,
         .partition_epoch = row.partition_epoch, .min_isr = row.min_isr, .last_leader = row.last_leader, .last_leader_epoch = row.last_leader_epoch,
-        .durable_since = row.durable_since, .durable_class = (enum coord_durable)row.durable_class, .recovering = row.recovering, .successor = (uint64_t)row.successor,
+        .durable_since = row.durable_since, .durable_class = (enum coord_durable)row.durable_class, .successor = (uint64_t)row.successor,
         .loss_version = row.loss_version, .loss_epoch = row.loss_epoch, .loss = (enum coord_loss)row.loss_reason, .loss_from = row.loss_from, .loss_leader = row.loss_leader,
         .loss_count = row.losses.count };
     for (int32_t i = 0; i < row.losses.count; i++) {
@@ -458,7 +458,6 @@ enum ot_err coord_partition_put(struct coord_edit *edit, const struct ot_uuid *t
     out.last_leader_epoch = row->last_leader_epoch;
     out.durable_since = row->durable_since;
     out.durable_class = (int8_t)row->durable_class;
-    out.recovering = row->recovering;
     out.successor = (int64_t)row->successor;
     out.loss_version = row->loss_version;
     out.loss_epoch = row->loss_epoch;

@@ -109,7 +109,6 @@ struct coord_partition {
     uint64_t successor;                        /* one of isr to whom the leader is to hand over, once it has all that the leader took; 0: nobody */
     int32_t last_leader, last_leader_epoch;
     int64_t durable_since; enum coord_durable durable_class;           /* -1: none (§7) */
-    bool recovering;
     int64_t loss_version; int32_t loss_epoch;                          /* when records of epochs up to loss_epoch may last have been lost; -1 never */
     int32_t loss_leader;                                               /* who was elected then */
     enum coord_loss loss; int64_t loss_from;                           /* why, and from where upwards; -1: from where its log ended when the leader of the next epoch began */

@@ -433,8 +433,7 @@ static void send_proposal(struct world *w, struct broker *broker, uint32_t parti
     ask->partition = partition;
     ask->number = proposal->number;
     ask->alter = (struct coord_alter){ .topic_id = w->topic, .partition = (int32_t)partition, .leader_epoch = proposal->leader_epoch,
-        .partition_epoch = proposal->partition_epoch, .members = ask->members, .recovering = false,
-        .handover = proposal->handover };
+        .partition_epoch = proposal->partition_epoch, .members = ask->members, .handover = proposal->handover };
     for (int32_t i = 0; i < held->replica.row.replica_count; i++) {
         if ((proposal->isr >> i & 1) != 0) {
             ask->members[ask->alter.member_count++] = (struct coord_member){ held->replica.peers[i].id, held->replica.peers[i].proposed_epoch };

@@ -279,10 +279,10 @@ static void every_request_survives_the_way(void **state)
         .topic = { .null = true }, .changes = &(struct coord_config_change){ ot_str_of("k"), { .null = true } }, .change_count = 1 } }, 7, OT_OK);
     assert_true(out.if_version == 9 && out.u.configs.scope.kind == COORD_SCOPE_GROUP && out.u.configs.changes[0].value.null && out.u.configs.topic.null);
     struct coord_member members[2] = { { 1, 4 }, { 2, 5 } };
-    struct coord_alter item = { .topic_id = id, .partition = 3, .leader_epoch = 4, .partition_epoch = 5, .members = members, .member_count = 2, .recovering = true, .handover = COORD_GIVES_UP };
+    struct coord_alter item = { .topic_id = id, .partition = 3, .leader_epoch = 4, .partition_epoch = 5, .members = members, .member_count = 2, .handover = COORD_GIVES_UP };
     struct coord_request alter = { .ask = COORD_ASK_ALTER, .if_version = -1, .u.alter = { 7, 1, 2, 3, &item, 1 } };
     out = back(&alter, 7, OT_OK);
-    assert_true(out.u.alter.count == 1 && out.u.alter.items[0].members[1].broker_epoch == 5 && out.u.alter.items[0].recovering && out.u.alter.items[0].handover == COORD_GIVES_UP && out.u.alter.sequence == 3);
+    assert_true(out.u.alter.count == 1 && out.u.alter.items[0].members[1].broker_epoch == 5 && out.u.alter.items[0].handover == COORD_GIVES_UP && out.u.alter.sequence == 3);
     out = back(&(struct coord_request){ .ask = COORD_ASK_REASSIGN, .if_version = -1, .u.reassign = { id, 1, NULL, 0 } }, 7, OT_OK);
     assert_null(out.u.reassign.target);
     out = back(&(struct coord_request){ .ask = COORD_ASK_REASSIGN, .if_version = -1, .u.reassign = { id, 1, brokers, 2 } }, 7, OT_OK);
