@@ -268,7 +268,8 @@ bool broker_view_partition(const struct broker_view *view, const struct ot_uuid 
         offline |= is_live(view, row.replicas[i]) ? 0 : UINT64_C(1) << i;
     }
     *out = (struct broker_view_partition){ .index = index, .leader = row.leader, .leader_epoch = row.leader_epoch, .partition_epoch = row.partition_epoch,
-        .min_isr = row.min_isr, .last_leader = row.last_leader, .last_leader_epoch = row.last_leader_epoch };
+        .min_isr = row.min_isr, .successor = row.successor == 0 ? -1 : row.replicas[__builtin_ctzll(row.successor)], .last_leader = row.last_leader,
+        .last_leader_epoch = row.last_leader_epoch };
     return ids_of(&row, coord_all_replicas(&row), arena, &out->replicas) && ids_of(&row, row.isr, arena, &out->isr) && ids_of(&row, row.elr, arena, &out->elr)
         && ids_of(&row, offline, arena, &out->offline) && ids_of(&row, row.adding, arena, &out->adding) && ids_of(&row, row.removing, arena, &out->removing);
 }

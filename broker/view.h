@@ -44,6 +44,7 @@ int64_t broker_view_partition_count(const struct broker_view *view);
 struct broker_view_ids { const int32_t *ids; int32_t count; };
 struct broker_view_partition {
     int32_t index, leader /* -1 none */, leader_epoch, partition_epoch, min_isr;
+    int32_t successor;                         /* to whom its leader is handing over; -1 nobody */
     int32_t last_leader, last_leader_epoch;    /* while nobody leads: who did; -1 not known */
     struct broker_view_ids replicas, isr, elr, offline, adding, removing;
 };

@@ -338,6 +338,8 @@ void rest_partition_write(struct rest_call *call, const struct broker_view *view
     rest_json_text(out, "state", rest_partition_state_name(rest_partition_flags(row)));
     if (row->leader >= 0) rest_json_int(out, "leader", row->leader);
     else rest_json_null(out, "leader");
+    if (row->successor >= 0) rest_json_int(out, "successor", row->successor);
+    else rest_json_null(out, "successor");
     rest_json_int(out, "leader_epoch", row->leader_epoch);
     rest_json_int(out, "partition_epoch", row->partition_epoch);
     rest_json_int(out, "preferred_leader", row->replicas.count > 0 ? row->replicas.ids[0] : -1);

@@ -1,6 +1,7 @@
 """What operators do to a cluster over REST and `ottla cluster`: drain, decommission, forget, hand the controller's role over, elect, move replicas, see who lags. Real processes on loopback."""
 import json
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import harness
@@ -309,6 +310,28 @@ def test_an_unclean_election_takes_the_leader_that_is_named(make):
     assert shown == [asked(5, True)["items"][0]]
     cli(cluster.nodes[2], "elect", "t:0", "--type", "unclean", "--leader", "5", "--yes")                         # not the one that has most
     harness.until(lambda: leaders(cluster.nodes[2], "t")[0] == 5, 10, "it leads")
+
+
+def test_a_partition_says_to_whom_its_leader_hands_over(make):
+    from confluent_kafka import Producer
+    cluster = started(make(5, voters=3, **QUIET, broker_session_timeout_ms="30000"))           # 4 does not vote, and is paused for longer than others ask it for its part
+    create_at(cluster.nodes[1], "t", 1, assignments=[[4, 5, 1]])
+    wait_isr(cluster, "t", [1, 4, 5])
+    rest(cluster.nodes[2], "PUT", "/v1/brokers/4/maintenance", expect=(200, 202))
+    harness.until(lambda: leaders(cluster.nodes[2], "t")[0] in (1, 5), 20, "another leader")
+    rest(cluster.nodes[2], "DELETE", "/v1/brokers/4/maintenance", expect=204)
+    place = "/v1/topics/t/partitions/0"
+    assert get(cluster.nodes[2], place)["successor"] is None
+    cluster.pause(4)                                           # so that it lacks what only the leader vouches for
+    producer = Producer({"bootstrap.servers": cluster.nodes[1].bootstrap, "acks": "1", "message.timeout.ms": 30000})
+    producer.produce("t", b"x", partition=0)
+    assert producer.flush(30) == 0
+    with ThreadPoolExecutor(1) as pool:
+        election = pool.submit(rest, cluster.nodes[2], "POST", place + "/elections", {"type": "preferred", "dry_run": False})
+        assert harness.until(lambda: get(cluster.nodes[2], place)["successor"] == 4 or (election.done() and "nobody saw it"), 20, lambda: get(cluster.nodes[2], place)) is True
+        assert election.result()[1]["error"] == "PREFERRED_LEADER_NOT_AVAILABLE"
+    cluster.go_on(4)
+    harness.until(lambda: get(cluster.nodes[2], place)["successor"] is None, 20, lambda: get(cluster.nodes[2], place))
 
 
 def test_moves_are_planned_started_watched_and_cancelled(make):
