@@ -655,6 +655,31 @@ void broker_loss_of_election(struct broker_partition *partition)
 
 /* ---- recovery: the cut bytes lie beside the log, in files that no tool takes for segments */
 
+static bool is_cut(const struct ot_io_entry *entry)
+{
+    const size_t bytes = strlen(entry->name);
+    return !entry->is_dir && bytes >= 24 && strcmp(entry->name + bytes - 4, ".cut") == 0;
+}
+
+static void first_cut(void *arg, const struct ot_io_entry *entry)
+{
+    int64_t *first = arg;
+    const int64_t offset = is_cut(entry) ? strtoll(entry->name, NULL, 10) : -1;
+    if (offset >= 0 && (*first < 0 || offset < *first)) *first = offset;
+}
+
+/* A crash came between the copy and its entry: from where it is. -1: there is none, or the entry that could not move it says where it is. */
+static int64_t cut_untold(struct broker_losses *losses, const char *dir_path)
+{
+    int64_t first = -1;
+    bool told = false;
+    if (losses->io->ops->list(losses->io, dir_path, first_cut, &first) != OT_OK || first < 0) return -1;
+    pthread_mutex_lock(&losses->mutex);
+    for (uint32_t i = 0; i < losses->count; i++) told |= strcmp(losses->all[i]->folder, dir_path) == 0;
+    pthread_mutex_unlock(&losses->mutex);
+    return told ? -1 : first;
+}
+
 struct moving { struct ot_io *io; const char *from, *to; uint64_t bytes; enum ot_err err; };
 
 static void move_one(void *arg, const struct ot_io_entry *entry)
@@ -663,7 +688,7 @@ static void move_one(void *arg, const struct ot_io_entry *entry)
     char from[PATH_BYTES], to[PATH_BYTES];
     struct ot_io_stat stat;
     const size_t bytes = strlen(entry->name);
-    if (entry->is_dir || moving->err != OT_OK || bytes < 24 || strcmp(entry->name + bytes - 4, ".cut") != 0) return;
+    if (moving->err != OT_OK || !is_cut(entry)) return;
     const int from_bytes = snprintf(from, sizeof from, "%s/%s", moving->from, entry->name), to_bytes = snprintf(to, sizeof to, "%s/%.*s.log", moving->to, (int)bytes - 4, entry->name);
     if (from_bytes >= (int)sizeof from || to_bytes >= (int)sizeof to) return;
     if (moving->io->ops->stat(moving->io, from, &stat) == OT_OK) moving->bytes += stat.bytes;
@@ -674,8 +699,9 @@ void broker_loss_of_recovery(struct broker_partition *partition, struct eng_log 
 {
     struct broker_core *core = partition->core;
     char folder[PATH_BYTES] = "";
-    if (core->losses == NULL || !recovery->kept_aside || recovery->cut_offset < 0) return;
-    struct broker_loss loss = { .kind = BROKER_LOSS_RECOVERY, .reason = "damage", .from = recovery->cut_offset, .end = -1, .high_watermark = atomic_load(&partition->high_watermark),
+    const int64_t from = core->losses == NULL ? -1 : recovery->kept_aside ? recovery->cut_offset : cut_untold(core->losses, eng_log_dir_path(log));
+    if (from < 0) return;
+    struct broker_loss loss = { .kind = BROKER_LOSS_RECOVERY, .reason = "damage", .from = from, .end = -1, .high_watermark = atomic_load(&partition->high_watermark),
         .leader_epoch = -1, .last_epoch = -1, .cut_bytes = recovery->cut_bytes, .kept_end = -1, .folder = "" };
     name_it(partition, &loss);
     struct moving moving = { .io = core->io, .from = eng_log_dir_path(log), .to = folder };
@@ -692,6 +718,7 @@ void broker_loss_of_recovery(struct broker_partition *partition, struct eng_log 
     }
     loss.kept = moving.err == OT_OK ? BROKER_LOSS_KEPT_ALL : BROKER_LOSS_KEPT_PART;
     loss.kept_bytes = moving.bytes;
+    if (!recovery->kept_aside) loss.cut_bytes = moving.bytes;
     ot_ignore(broker_loss_note(core->losses, &loss), "told in the log");
     give_room(core->losses, room);
 }

@@ -212,6 +212,36 @@ static void entries_outlive_a_power_cut_and_a_damaged_one_costs_itself_alone(voi
     }
 }
 
+/* The crash came between the copy and its entry: the next start finds a whole log, and the copy beside it. */
+static void what_recovery_kept_is_noted_by_a_later_start_when_a_crash_came_between(void **state)
+{
+    struct cluster *c = *state;
+    struct ot_io *io = sim_disk_io(of(c, 1)->disk);
+    const struct eng_recovery whole = { .cut_offset = -1 };
+    struct ot_io_stat stat;
+    char path[300];
+    cluster_apply(c);
+    cluster_pass(c, 200);
+    struct broker_partition *partition = cluster_part(c, 1);
+    broker_loss_of_recovery(partition, partition->log, &whole);
+    assert_int_equal(seen_at(c, 1).count, 0);
+    for (int first = 9; first >= 5; first -= 4) {
+        snprintf(path, sizeof path, "%s/%020d.cut", eng_log_dir_path(partition->log), first);
+        assert_int_equal(ot_io_replace_file(io, path, "batches", 7, true), OT_OK);
+    }
+    for (int start = 0; start < 2; start++) {  /* it is told once */
+        broker_loss_of_recovery(partition, partition->log, &whole);
+        const struct seen seen = seen_at(c, 1);
+        assert_int_equal(seen.count, 1);
+        const struct broker_loss *loss = &seen.all[0];
+        assert_true(loss->kind == BROKER_LOSS_RECOVERY && loss->from == 5 && loss->end == -1 && loss->kept == BROKER_LOSS_KEPT_ALL && loss->kept_bytes == 14 && loss->cut_bytes == 14);
+        assert_int_equal(io->ops->stat(io, path, &stat), OT_ERR_NOT_FOUND);
+        char kept[300];
+        snprintf(kept, sizeof kept, "%s/%020d.log", seen.folders[0], 5);
+        assert_int_equal(io->ops->stat(io, kept, &stat), OT_OK);
+    }
+}
+
 static void what_somebody_removed_takes_no_room(void **state)
 {
     struct cluster *c = *state;
@@ -250,6 +280,7 @@ int main(void)
         TEST(what_an_election_gives_up_is_noted_by_who_leads_and_by_who_is_cut), TEST(below_its_high_watermark_a_cut_is_noted_whoever_made_it), TEST(what_was_never_committed_is_no_entry),
         TEST(nothing_is_cut_before_it_is_noted), TEST(what_is_kept_has_a_bound), TEST(nothing_is_kept_where_nothing_may_be),
         TEST(entries_outlive_a_power_cut_and_a_damaged_one_costs_itself_alone), TEST(what_somebody_removed_takes_no_room),
+        TEST(what_recovery_kept_is_noted_by_a_later_start_when_a_crash_came_between),
         TEST(old_entries_go_but_not_those_that_keep_something),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
