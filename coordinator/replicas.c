@@ -74,6 +74,11 @@ static void maybe_finish(struct coord_turn *turn, struct coord_partition *row, c
     if (to != -1 && hand_over(turn, row, to)) {
         return;
     }
+    const struct coord_live_broker *leader = leaves ? coord_live_find(&turn->coord->live, row->leader) : NULL;
+    if (to == -1 && leader != NULL && leader->live) {
+        row->successor = 0;                    /* all that stay are about to stop: it leads until one is back */
+        return;
+    }
     for (int32_t i = 0; i < row->replica_count; i++) {
         if ((row->removing >> i & 1) == 0) {
             kept[count++] = row->replicas[i];

@@ -499,6 +499,29 @@ static struct coord_request beat(struct desk *desk, int32_t id, bool stops)
     return ask;
 }
 
+/* The only one that stays gets a signal while the leader, which goes, hands over to it. */
+static void a_successor_that_stops_is_none_and_the_leader_goes_on(void **state)
+{
+    struct desk *desk = *state;
+    int32_t target[] = { 2 }, two[] = { 1, 2 };
+    assert_int_equal(reassign(desk, target, 1), OT_OK);
+    struct coord_partition row = row_of(desk);
+    assert_int_equal(row.leader, 1);
+    assert_int_equal(row.successor, coord_replica_bit(&row, 2));
+    assert_int_equal(beat(desk, 2, true).error, OT_OK);
+    assert_int_equal(alter(desk, two, 2), OT_OK);              /* 3 lags */
+    row = row_of(desk);
+    assert_int_equal(row.leader, 1);
+    assert_int_equal(row.successor, 0);
+    assert_true(coord_move_is_ready(&row));
+    assert_int_equal(desk_register(desk, 2, 12, COORD_BOOT_CLEAN), OT_OK);
+    assert_int_equal(alter(desk, two, 2), OT_OK);
+    assert_int_equal(says(desk, COORD_HANDS_OVER), OT_OK);
+    row = row_of(desk);
+    assert_int_equal(row.leader, 2);
+    assert_int_equal(row.replica_count, 1);
+}
+
 static void a_broker_is_not_unfenced_before_it_knows_that_it_was_fenced(void **state)
 {
     struct desk *desk = *state;
@@ -690,7 +713,7 @@ int main(void)
         TEST(an_unclean_election_says_what_may_be_lost), TEST(when_all_machines_crashed_everybody_who_may_have_more_is_heard),
         TEST(a_reassignment_keeps_those_that_rule_four_waits_for), TEST(a_reassignment_ends_when_the_new_ones_are_in_sync),
         TEST(a_leader_that_gives_up_goes_on), TEST(a_leader_that_dies_while_it_hands_over_is_followed_by_the_rules), TEST(a_successor_that_is_in_sync_no_more_is_none),
-        TEST(many_leaders_are_asked_for_at_once), TEST(a_reassignment_whose_leader_dies_at_its_end_is_finished_by_the_next), TEST(a_second_move_takes_the_place_of_a_handover),
+        TEST(a_successor_that_stops_is_none_and_the_leader_goes_on), TEST(many_leaders_are_asked_for_at_once), TEST(a_reassignment_whose_leader_dies_at_its_end_is_finished_by_the_next), TEST(a_second_move_takes_the_place_of_a_handover),
         TEST(a_reassignment_can_be_cancelled_and_replaced), TEST(a_reassignment_to_fewer_replicas_than_min_isr_counted_on_lowers_it),
         TEST(a_preferred_election_passes_over_a_broker_in_maintenance), TEST(a_broker_that_leaves_gets_nothing_new), TEST(who_was_forgotten_comes_back_without_marks),
         TEST(a_voter_is_not_forgotten), TEST(a_voter_alone_does_not_resign),
