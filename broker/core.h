@@ -8,6 +8,7 @@
 #include "broker/metrics.h"
 #include "coordinator/replica.h"
 #include "broker/openings.h"
+#include "broker/refused.h"
 #include "broker/throttle.h"
 #include "engine/codec.h"
 #include <pthread.h>
@@ -145,6 +146,7 @@ struct broker_partition {
     uint32_t wait_log_ends;                    /* how many of them wait for the log end */
     struct broker_produce_part *verify_first;  /* whose coordinator is being asked (produce_verify.c) */
     struct broker_txn_guard *guards;           /* likewise, of appends that come by a shard */
+    struct broker_refused *refused;
     struct broker_fetch_node *fetch_nodes;     /* entries of fetch sets hung in here */
     struct broker_cleaner_state cleaner;       /* under the mutex */
     struct broker_isr_change isr_change;       /* likewise */

@@ -105,6 +105,13 @@ static enum broker_lane_fate put_duplicate(struct broker_partition *partition, s
     return BROKER_LANE_ANSWERED;               /* OK at once */
 }
 
+static void name_leader(const struct broker_partition *partition, struct broker_produce_part *part)
+{
+    if (part->error != OT_ERR_NOT_LEADER_OR_FOLLOWER) return;
+    part->leader_id = partition->leader_id;
+    part->leader_epoch = partition->leader_epoch;
+}
+
 static bool may_append(struct broker_partition *partition, struct broker_produce_part *part)
 {
     int stage = atomic_load(&partition->stage);
@@ -120,11 +127,20 @@ static bool may_append(struct broker_partition *partition, struct broker_produce
         part->error = OT_ERR_NOT_ENOUGH_REPLICAS;
         snprintf(part->text, sizeof(part->text), "%d in-sync replicas, min.insync.replicas is %d", partition->isr_count, partition->min_isr);
     } else return true;
-    if (part->error == OT_ERR_NOT_LEADER_OR_FOLLOWER) {
-        part->leader_id = partition->leader_id;
-        part->leader_epoch = partition->leader_epoch;
-    }
+    name_leader(partition, part);
+    broker_refused_note(&partition->refused, &part->verdict.info, part->error, part->call->started_us);
     return false;
+}
+
+/* Is the batch before it, which it cannot do without, one that was refused here just now? Then it is as well. */
+static bool follows_refused(struct broker_partition *partition, struct broker_produce_part *part)
+{
+    if (part->call->origin != ENG_ORIGIN_CLIENT) return false;
+    const enum ot_err error = broker_refused_before(partition->refused, eng_log_producers(partition->log), &part->verdict.info, part->call->started_us);
+    if (error == OT_OK) return false;
+    fail_part(part, error, "the batch before this one was refused: it has to come first");
+    name_leader(partition, part);
+    return true;
 }
 
 enum broker_lane_fate broker_lane_put(struct broker_partition *partition, struct broker_produce_part *part, int64_t wall_ms)
@@ -145,6 +161,7 @@ enum broker_lane_fate broker_lane_put(struct broker_partition *partition, struct
     part->log_start_offset = eng_log_start_offset(partition->log);
     if (info->producer_id >= 0) {
         eng_producers_check(producers, info, &part->marker, part->call->origin, part->call->transaction_version, &check);
+        if ((check.error == OT_OK ? !check.duplicate : check.error == OT_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER) && follows_refused(partition, part)) return BROKER_LANE_ANSWERED;
         if (check.error != OT_OK) {
             fail_part(part, check.error, check.text);
             return BROKER_LANE_ANSWERED;
@@ -370,6 +387,7 @@ static void fail_queue(struct broker_partition *partition, enum ot_err err, stru
     while (failed != NULL) {
         struct broker_produce_part *next = failed->next;
         fail_part(failed, told, text);
+        broker_refused_note(&partition->refused, &failed->verdict.info, told, failed->call->started_us);
         chain(done, failed);
         failed = next;
     }

@@ -445,6 +445,7 @@ static void free_run(struct ot_task *task)
     }
     eng_log_abandon(partition->former);
     broker_topic_put(partition->topic);
+    free(partition->refused);
     free(partition->unindexed);
     free(partition->next_role);
     free(partition->peers);

@@ -183,7 +183,7 @@ def span(letter, first, last):
     return [f"{letter}{i}" for i in range(first, last + 1)]
 
 
-TRAPS = (span("N", 1, 13) + ["N15", "A1", "A7", "A8"] + span("M", 1, 11) + span("W", 1, 11) + span("F", 1, 12) + span("G", 1, 10) + span("T", 1, 9) +
+TRAPS = (span("N", 1, 13) + ["N15", "A1", "A7", "A8"] + span("M", 1, 11) + span("W", 1, 12) + span("F", 1, 12) + span("G", 1, 10) + span("T", 1, 9) +
          span("R", 1, 4) + span("S", 1, 4))
 
 

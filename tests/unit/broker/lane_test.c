@@ -135,6 +135,69 @@ static void too_few_in_sync_replicas_refuse_acks_all_before_anything_is_written(
     assert_int_equal(one.part.error, OT_OK);
 }
 
+static enum ot_err put_sequence(struct core_fixture *f, int64_t producer, int32_t sequence)
+{
+    struct produce_call call;
+    produce(f, &call, 0, -1, producer, sequence, 10);
+    run(f);
+    assert_true(call.done);
+    if (call.part.error == OT_ERR_NOT_LEADER_OR_FOLLOWER) assert_int_equal(call.part.leader_id, fixture_partition(f, 0)->leader_id);
+    return call.part.error;
+}
+
+/* Five are in flight when the refusal ends: what comes behind the first is not told of a gap, which would be taken for loss. */
+static void what_follows_a_refused_batch_is_refused_alike_until_that_one_came(void **state)
+{
+    struct core_fixture *f = *state;
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    run(f);
+    assert_int_equal(put_sequence(f, 50, 0), OT_OK);
+    fixture_apply(f, "t", 7, 0, 1, 2, 1, "replicated");
+    assert_int_equal(put_sequence(f, 50, 1), OT_ERR_NOT_ENOUGH_REPLICAS);
+    assert_int_equal(put_sequence(f, 50, 2), OT_ERR_NOT_ENOUGH_REPLICAS);
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    assert_int_equal(put_sequence(f, 50, 3), OT_ERR_NOT_ENOUGH_REPLICAS);
+    assert_int_equal(put_sequence(f, 50, 0), OT_OK);       /* a repetition is one all the same */
+    assert_int_equal(put_sequence(f, 51, 3), OT_OK);       /* and nobody else's matter */
+    for (int32_t i = 1; i < 4; i++) assert_int_equal(put_sequence(f, 50, i), OT_OK);
+    assert_int_equal(eng_log_end_offset(fixture_partition(f, 0)->log), 5);
+    assert_int_equal(put_sequence(f, 50, 5), OT_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER);        /* that gap is not ours */
+}
+
+static void a_refused_batch_that_never_comes_is_a_gap_after_a_while(void **state)
+{
+    struct core_fixture *f = *state;
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    run(f);
+    assert_int_equal(put_sequence(f, 50, 0), OT_OK);
+    fixture_apply(f, "t", 7, 0, 1, 2, 1, "replicated");
+    assert_int_equal(put_sequence(f, 50, 1), OT_ERR_NOT_ENOUGH_REPLICAS);
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    pass_ms(f, BROKER_REFUSED_US / 1000 - 1000);
+    assert_int_equal(put_sequence(f, 50, 2), OT_ERR_NOT_ENOUGH_REPLICAS);
+    pass_ms(f, 1000);
+    assert_int_equal(put_sequence(f, 50, 2), OT_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER);
+}
+
+/* Of an unknown producer any sequence may begin: not the one behind a refused one. */
+static void the_second_batch_of_a_producer_does_not_come_before_the_refused_first(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call early;
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    produce(f, &early, 0, -1, 50, 0, 10);      /* the log is not open yet */
+    run(f);
+    assert_int_equal(early.part.error, OT_ERR_LEADER_NOT_AVAILABLE);
+    assert_int_equal(put_sequence(f, 50, 1), OT_ERR_LEADER_NOT_AVAILABLE);
+    for (int32_t i = 0; i < 2; i++) assert_int_equal(put_sequence(f, 50, i), OT_OK);
+    fixture_apply(f, "t", 7, 0, 1, 1, -2, "replicated");
+    assert_int_equal(put_sequence(f, 60, INT32_MAX), OT_ERR_NOT_LEADER_OR_FOLLOWER);
+    fixture_apply(f, "t", 7, 0, 1, 1, 3, "replicated");
+    assert_int_equal(put_sequence(f, 60, 0), OT_ERR_NOT_LEADER_OR_FOLLOWER);
+    assert_int_equal(put_sequence(f, 60, INT32_MAX), OT_OK);
+    assert_int_equal(put_sequence(f, 60, 0), OT_OK);
+}
+
 static void a_produce_that_nobody_commits_times_out(void **state)
 {
     struct core_fixture *f = *state;
@@ -585,6 +648,9 @@ int main(void)
         TEST(a_duplicate_with_acks_1_of_a_queued_batch_waits_for_the_write),
         TEST(a_write_that_does_not_fit_fails_its_batch_and_those_behind_and_leaves_no_gap),
         TEST(too_few_in_sync_replicas_refuse_acks_all_before_anything_is_written),
+        TEST(what_follows_a_refused_batch_is_refused_alike_until_that_one_came),
+        TEST(a_refused_batch_that_never_comes_is_a_gap_after_a_while),
+        TEST(the_second_batch_of_a_producer_does_not_come_before_the_refused_first),
         TEST(a_produce_that_nobody_commits_times_out),
         TEST(a_produce_whose_time_is_up_before_it_is_written_does_not_wait_on),
         TEST(losing_leadership_fails_who_waits_and_who_comes),
