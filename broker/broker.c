@@ -364,15 +364,14 @@ static void run_cluster_id(void *arg)
 
 enum ot_err broker_begin(struct broker *broker)
 {
-    enum coord_boot boot = COORD_BOOT_MACHINE_CRASH;
+    struct broker_evidence evidence = { .boot = COORD_BOOT_MACHINE_CRASH };
     static const char *const boots[] = { "clean", "process_crash", "machine_crash" };
     enum ot_err err = wait_founded(broker);
     if (err == OT_OK) {
         broker_coordinator_run(broker->setup.coord_exec, run_cluster_id, broker);
-        if ((err = broker_identity_write(broker, broker->identity)) == OT_OK && (err = broker_evidence_judge(broker, &boot)) == OT_OK
-            && (err = broker_member_register(broker, broker->identity, boot)) == OT_OK && (err = wait_applied(broker)) == OT_OK) {
-            broker_evidence_renew(broker);
-            memcpy(broker->dir_ids, broker->identity->dir_ids, sizeof broker->dir_ids);
+        memcpy(broker->dir_ids, broker->identity->dir_ids, sizeof broker->dir_ids);
+        if ((err = broker_identity_write(broker, broker->identity)) == OT_OK && (err = broker_evidence_judge(broker, &evidence)) == OT_OK
+            && (err = broker_member_register(broker, broker->identity, &evidence)) == OT_OK && (err = wait_applied(broker)) == OT_OK) {
             if ((err = broker_evidence_returned(broker)) == OT_OK) err = open_partitions(broker);
         }
     }
@@ -386,7 +385,7 @@ enum ot_err broker_begin(struct broker *broker)
         broker_events_start(broker->events);
         const struct broker_view *view = broker_view_take(broker);
         ot_log(OT_LOG_INFO, "broker", "started", "node=%d cluster=%s term=%d broker_epoch=%lld last_stop=%s partitions=%u", broker->node_id, broker->identity->cluster_id,
-            view->term, (long long)atomic_load(&broker->broker_epoch), broker->first_start ? "none" : boots[boot], atomic_load(&broker->core.partitions_total));
+            view->term, (long long)atomic_load(&broker->broker_epoch), broker->first_start ? "none" : boots[evidence.boot], atomic_load(&broker->core.partitions_total));
         struct broker_view_cluster cluster;
         broker_view_cluster(view, &cluster);
         if (cluster.forced_ms != 0) {

@@ -2,8 +2,8 @@
  *
  *   meta.boot   text: "version: 0", "boot_id: …", then "mount: …" of each log directory in order
  * Same kernel boot and same mounts: the page cache survived the process, nothing that was written is lost. The clean markers (Kafka's .kafka_cleanshutdown) say
- * that all was flushed. Both are renewed only after the registration that reports them was committed, but the markers go at once: a second start before
- * that finds none and is judged by the rest, never better than the first.
+ * that all was flushed by the life that had the broker_epoch in them: the coordinator takes those of another life than the last (a directory put back from an older copy) for none. Both are
+ * renewed only after the registration that reports them was committed, and before any log is opened: a second start before that finds the same, and is judged as the first.
  *
  *   meta.dirs   text: "version: 0", then "dir: " and the directory.id of each log directory that the last life used to its end
  * A directory that was away for a life (not in log.dirs, or failed) may come back with folders of partitions that were made anew on others meanwhile and are relied upon there. Those in
@@ -47,28 +47,69 @@ static bool same_boot(struct broker *broker)
     return same;
 }
 
-enum ot_err broker_evidence_judge(struct broker *broker, enum coord_boot *out)
+/* Is the directory in the file's text? Without a file all are. */
+static bool used_last(const struct broker *broker, const char *text, uint32_t dir)
 {
-    bool all_clean = true;
+    char line[32], id[23];
+    if (text == NULL) return true;
+    ot_uuid_text(&broker->dir_ids[dir], id);
+    snprintf(line, sizeof line, "\ndir: %s\n", id);
+    return strstr(text, line) != NULL;
+}
+
+/* NULL where the file is not there yet. */
+static enum ot_err read_used(struct broker *broker, char **out)
+{
+    char path[4096];
+    size_t bytes;
+    *out = NULL;
+    snprintf(path, sizeof path, "%s/meta.dirs", broker->meta_path);
+    enum ot_err err = ot_io_read_file(broker->setup.io, path, 32 + BROKER_DIRS_MAX * 32, out, &bytes);
+    return err == OT_ERR_NOT_FOUND ? OT_OK : err;
+}
+
+/* What the clean markers say together. That of a directory that was away for the last life is of an earlier one, and nobody relies on what lies there. */
+static enum ot_err see_markers(struct broker *broker, const char *used, struct broker_evidence *out, bool *all_clean_out, bool *one_life_out)
+{
     for (uint32_t dir = 0; dir < eng_store_dir_count(broker->core.store) && dir < BROKER_DIRS_MAX; dir++) {
         int64_t epoch;
         bool clean = false;
-        if (!eng_store_dir_offline(broker->core.store, dir)) {
-            enum ot_err err = eng_store_take_clean(broker->core.store, dir, &clean, &epoch);
-            if (err != OT_OK) {
-                return err;
-            }
-        }
+        enum ot_err err = eng_store_dir_offline(broker->core.store, dir) ? OT_OK : eng_store_see_clean(broker->core.store, dir, &clean, &epoch);
+        if (err != OT_OK) return err;
         broker->core.clean[dir] = clean;
-        all_clean &= clean;
+        *all_clean_out &= clean;
+        if (clean && used_last(broker, used, dir)) {
+            *one_life_out &= out->stopped_epoch == 0 || out->stopped_epoch == epoch;
+            out->stopped_epoch = epoch;
+        }
     }
-    *out = all_clean ? COORD_BOOT_CLEAN : same_boot(broker) ? COORD_BOOT_PROCESS_CRASH : COORD_BOOT_MACHINE_CRASH;
     return OT_OK;
 }
 
-void broker_evidence_renew(struct broker *broker)
+enum ot_err broker_evidence_judge(struct broker *broker, struct broker_evidence *out)
+{
+    bool all_clean = true, one_life = true;
+    char *used;
+    out->stopped_epoch = 0;
+    enum ot_err err = read_used(broker, &used);
+    if (err == OT_OK) err = see_markers(broker, used, out, &all_clean, &one_life);
+    free(used);
+    if (!one_life) {
+        ot_log(OT_LOG_ERROR, "broker", "log_dirs_of_several_lives", "text=\"the clean markers of the log directories name different registrations, as when one is put back from an older copy: nothing is believed complete\"");
+    }
+    out->boot = !one_life ? COORD_BOOT_MACHINE_CRASH : all_clean ? COORD_BOOT_CLEAN : same_boot(broker) ? COORD_BOOT_PROCESS_CRASH : COORD_BOOT_MACHINE_CRASH;
+    return err;
+}
+
+enum ot_err broker_evidence_renew(struct broker *broker)
 {
     char path[4096], now[EVIDENCE_BYTES];
+    for (uint32_t dir = 0; dir < eng_store_dir_count(broker->core.store) && dir < BROKER_DIRS_MAX; dir++) {
+        bool clean;
+        int64_t epoch;
+        enum ot_err err = eng_store_dir_offline(broker->core.store, dir) ? OT_OK : eng_store_take_clean(broker->core.store, dir, &clean, &epoch);
+        if (err != OT_OK) return err;
+    }
     gather(broker, now);
     snprintf(path, sizeof path, "%s/meta.boot", broker->meta_path);
     if (now[0] != 0) {
@@ -77,6 +118,7 @@ void broker_evidence_renew(struct broker *broker)
             ot_log(OT_LOG_WARN, "broker", "evidence_not_written", "file=%s error=%s", path, ot_err_name(err));
         }
     }
+    return OT_OK;
 }
 
 /* ---- directories that were away */
@@ -97,16 +139,6 @@ bool broker_evidence_dirs(struct broker *broker)
     return err == OT_OK;
 }
 
-/* Is the directory in the file's text? Without a file all are. */
-static bool used_last(const struct broker *broker, const char *text, uint32_t dir)
-{
-    char line[32], id[23];
-    if (text == NULL) return true;
-    ot_uuid_text(&broker->dir_ids[dir], id);
-    snprintf(line, sizeof line, "\ndir: %s\n", id);
-    return strstr(text, line) != NULL;
-}
-
 struct returned { struct broker *broker; uint64_t back; enum ot_err err; };
 
 static void returned_folder(void *arg, uint32_t dir, const char *topic, int32_t partition)
@@ -125,13 +157,11 @@ static void returned_folder(void *arg, uint32_t dir, const char *topic, int32_t 
 
 enum ot_err broker_evidence_returned(struct broker *broker)
 {
-    char path[4096], *text = NULL;
-    size_t bytes;
+    char *text;
     struct eng_store *store = broker->core.store;
     struct returned returned = { .broker = broker };
-    snprintf(path, sizeof path, "%s/meta.dirs", broker->meta_path);
-    enum ot_err err = ot_io_read_file(broker->setup.io, path, 32 + BROKER_DIRS_MAX * 32, &text, &bytes);
-    if (err != OT_OK && err != OT_ERR_NOT_FOUND) return err;
+    enum ot_err err = read_used(broker, &text);
+    if (err != OT_OK) return err;
     for (uint32_t dir = 0; dir < eng_store_dir_count(store) && dir < BROKER_DIRS_MAX; dir++)
         if (!eng_store_dir_offline(store, dir) && !used_last(broker, text, dir)) returned.back |= UINT64_C(1) << dir;
     free(text);

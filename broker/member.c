@@ -155,26 +155,26 @@ void broker_listeners_changed(struct broker *broker, const struct broker_listene
     ot_exec_post(broker->setup.coord_exec, &moved->task);
 }
 
-static struct coord_request registration(struct broker *broker, enum coord_boot boot)
+static struct coord_request registration(struct broker *broker, const struct broker_evidence *evidence)
 {
     const struct broker_member *member = &broker->member;
     const char *rack = config_of(broker)->broker_rack, *release = broker->setup.release;
-    return (struct coord_request){ .ask = COORD_ASK_REGISTER, .if_version = -1, .u.register_ = { .broker_id = broker->node_id, .boot_class = boot,
-        .incarnation_id = member->incarnation_id, .endpoints = member->endpoints, .endpoint_count = member->endpoint_count, .dir_ids = member->dirs,
+    return (struct coord_request){ .ask = COORD_ASK_REGISTER, .if_version = -1, .u.register_ = { .broker_id = broker->node_id, .boot_class = evidence->boot,
+        .stopped_epoch = evidence->stopped_epoch, .incarnation_id = member->incarnation_id, .endpoints = member->endpoints, .endpoint_count = member->endpoint_count, .dir_ids = member->dirs,
         .dir_count = member->dir_count, .rack = rack == NULL ? (struct ot_str){ .null = true } : ot_str_of(rack),
         .levels = coord_levels_known(), .release = release == NULL ? (struct ot_str){ .null = true } : ot_str_of(release) } };
 }
 
 static bool gives_up(struct broker *broker) { return broker->setup.give_up != NULL && broker->setup.give_up(broker->setup.give_up_arg); }
 
-enum ot_err broker_member_register(struct broker *broker, const struct broker_identity *identity, enum coord_boot boot)
+enum ot_err broker_member_register(struct broker *broker, const struct broker_identity *identity, const struct broker_evidence *evidence)
 {
     struct coord_request request;
     enum ot_err err;
     gather(broker, identity);
     ot_uuid_random(&broker->member.incarnation_id);
     for (;;) {
-        request = registration(broker, boot);
+        request = registration(broker, evidence);
         err = ask_and_wait(broker, &request, broker->peers == NULL ? 0 : REGISTER_US);
         /* a double that is gone is so only after its session */
         const bool again = broker->peers != NULL && (err == OT_ERR_REQUEST_TIMED_OUT || err == OT_ERR_DUPLICATE_BROKER_REGISTRATION);
@@ -193,6 +193,9 @@ enum ot_err broker_member_register(struct broker *broker, const struct broker_id
     }
     atomic_store(&broker->broker_epoch, request.version);
     broker->dir_missing = request.dir_missing;
+    if ((err = broker_evidence_renew(broker)) != OT_OK) {
+        return err;                            /* nothing may be written beside a marker */
+    }
     if (request.dir_missing) {
         ot_log(OT_LOG_ERROR, "broker", "log_dir_missing", "text=\"a log directory of an earlier start is offline or not in log.dirs: what lay there is fetched anew where others hold it, else it stays offline\"");
     }
@@ -350,7 +353,7 @@ static void beat(struct broker *broker)
     member->sent_us = now_of(broker);
     member->ask.answered = answered;
     member->ask.timeout_us = (int64_t)config_of(broker)->broker_heartbeat_interval_ms * 1000;
-    member->ask.request = member->registering || telling ? registration(broker, COORD_BOOT_PROCESS_CRASH)
+    member->ask.request = member->registering || telling ? registration(broker, &(struct broker_evidence){ .boot = COORD_BOOT_PROCESS_CRASH })
         : (struct coord_request){ .ask = COORD_ASK_HEARTBEAT, .if_version = -1, .u.heartbeat = { .broker_id = broker->node_id,
             .broker_epoch = atomic_load(&broker->broker_epoch), .applied_version = broker_coordinator_value(broker->coordinator)->stamp.version,
             .want_fence = !member->serving, .want_shutdown = member->leaving && tails_settled(broker) } };

@@ -33,6 +33,7 @@ static enum ot_err register_out(const struct coord_register *from, struct ot_are
     to->level_min = levels.min;
     to->level_max = levels.max;
     to->release = or_null(from->release);
+    to->stopped_epoch = from->stopped_epoch;
     ARRAY(arena, to->dir_ids, from->dir_count);
     if (from->dir_count > 0) memcpy(to->dir_ids.items, from->dir_ids, from->dir_count * sizeof *from->dir_ids);
     ARRAY(arena, to->endpoints, from->endpoint_count);
@@ -290,7 +291,7 @@ static enum ot_err register_in(const struct ot_peer_ask_request_register *from, 
     if ((!from->rack.null && from->rack.bytes > HOST_BYTES_MAX) || (!from->release.null && from->release.bytes > RELEASE_BYTES_MAX) || from->level_max < COORD_LEVEL_FIRST) return OT_ERR_MALFORMED;
     *to = (struct coord_register){ .broker_id = from->broker_id, .incarnation_id = from->incarnation_id, .dir_ids = from->dir_ids.items, .dir_count = (uint32_t)from->dir_ids.count,
         .boot_class = (enum coord_boot)from->boot_class, .endpoints = endpoints, .endpoint_count = (uint32_t)from->endpoints.count, .rack = from->rack,
-        .levels = { from->level_min, from->level_max }, .release = from->release };
+        .levels = { from->level_min, from->level_max }, .release = from->release, .stopped_epoch = from->stopped_epoch };
     return OT_OK;
 }
 

@@ -107,7 +107,8 @@ void broker_member_init(struct broker *broker);
 void broker_member_free(struct broker *broker);
 struct broker_identity;
 /* Until it is registered and has applied that; blocks. CANCELLED: the server is to stop. */
-OT_MUST_CHECK enum ot_err broker_member_register(struct broker *broker, const struct broker_identity *identity, enum coord_boot boot);
+struct broker_evidence { enum coord_boot boot; int64_t stopped_epoch; /* that all clean markers name; 0: there is none */ };
+OT_MUST_CHECK enum ot_err broker_member_register(struct broker *broker, const struct broker_identity *identity, const struct broker_evidence *evidence);
 void broker_member_serve(struct broker *broker);           /* it may lead from here on; blocks until the coordinator said so when it is alone */
 void broker_readmit_look(struct broker *broker);           /* readmit.c: does the cluster know this voter by another directory? On the coordinator's thread */
 bool broker_member_electable(struct broker *broker);       /* since the start it was told so once; any thread */
@@ -163,8 +164,9 @@ void broker_apply_defaults(struct broker *broker, const struct coord_value *valu
 void broker_apply_whole(struct broker *broker, const struct coord_value *before, const struct coord_value *value, struct broker_batch *batch);
 
 /* evidence.c (coordinator.md §7): what the last life left behind. */
-OT_MUST_CHECK enum ot_err broker_evidence_judge(struct broker *broker, enum coord_boot *out);
-void broker_evidence_renew(struct broker *broker);
+OT_MUST_CHECK enum ot_err broker_evidence_judge(struct broker *broker, struct broker_evidence *out);
+/* Once the registration that reports it is committed, and before anything is written: the markers go, meta.boot is of this life. May block. */
+OT_MUST_CHECK enum ot_err broker_evidence_renew(struct broker *broker);
 /* Before any log is opened: of partitions that lie in a directory that was away, and in one that was not, the first are set aside; then meta.dirs says what is there now. May block. */
 OT_MUST_CHECK enum ot_err broker_evidence_returned(struct broker *broker);
 bool broker_evidence_dirs(struct broker *broker);          /* writes meta.dirs; false: it could not. May block */

@@ -101,7 +101,13 @@ static void fill_endpoints(const struct coord_register *ask, struct ot_coord_bro
 
 static struct coord_levels levels_of(const struct coord_register *ask) { return ask->levels.max == 0 ? coord_levels_known() : ask->levels; }
 
-static enum ot_err put_registration(struct coord_turn *turn, struct ot_uuid_array missing)
+/* What earlier registrations tell: a repeat, a double, directories that are gone (of the last one: newly; of those before: still), and whether the clean markers are of the last life that
+ * served. A directory put back from an older copy has a marker too, of an older life. */
+struct earlier { bool repeat, newly_missing, older_copy; int64_t proven_epoch; struct ot_uuid missing[MISSING_MAX]; int32_t missing_count; };
+
+static enum coord_boot boot_of(const struct coord_register *ask, const struct earlier *earlier) { return earlier->older_copy ? COORD_BOOT_MACHINE_CRASH : ask->boot_class; }
+
+static enum ot_err put_registration(struct coord_turn *turn, struct earlier *earlier)
 {
     const struct coord_register *ask = &turn->request->u.register_;
     struct ot_coord_broker_row row;
@@ -110,19 +116,17 @@ static enum ot_err put_registration(struct coord_turn *turn, struct ot_uuid_arra
     row.broker_epoch = turn->version;
     row.incarnation_id = ask->incarnation_id;
     row.dir_ids = (struct ot_uuid_array){ (struct ot_uuid *)(uintptr_t)ask->dir_ids, (int32_t)ask->dir_count };
-    row.missing_dir_ids = missing;
+    row.missing_dir_ids = (struct ot_uuid_array){ earlier->missing, earlier->missing_count };
+    row.proven_epoch = earlier->proven_epoch;
     fill_endpoints(ask, endpoints, &row);
     row.rack = ask->rack;
     row.level_min = levels_of(ask).min;
     row.level_max = levels_of(ask).max;
     row.release = ask->release;
-    row.boot_class = (int8_t)ask->boot_class;
+    row.boot_class = (int8_t)boot_of(ask, earlier);
     row.fenced = true;
     return coord_broker_put(&turn->edit, ask->broker_id, &row);
 }
-
-/* What earlier registrations tell: a repeat, a double, directories that are gone (of the last one: newly; of those before: still). */
-struct earlier { bool repeat, newly_missing; struct ot_uuid missing[MISSING_MAX]; int32_t missing_count; };
 
 static void note_missing(const struct coord_register *ask, const struct ot_uuid_array *dirs, struct earlier *out, bool *any_common)
 {
@@ -133,6 +137,17 @@ static void note_missing(const struct coord_register *ask, const struct ot_uuid_
             out->missing[out->missing_count++] = dirs->items[i];
         }
     }
+}
+
+/* The markers stay until the registration that names them is known to be committed: the next process may name the same, and as long as nobody was unfenced in between nothing is missing. */
+static void judge_marker(const struct coord_turn *turn, const struct ot_coord_broker_row *last, struct earlier *out)
+{
+    const int64_t named = turn->request->u.register_.stopped_epoch;
+    if (named == 0 || coord_level_version(coord_value_level(turn->edit.value), &ot_coord_broker_row_message) < 1) {
+        return;
+    }
+    out->older_copy = named != last->broker_epoch && (last->proven_epoch == 0 || named != last->proven_epoch);
+    out->proven_epoch = out->older_copy ? 0 : named;
 }
 
 static enum ot_err find_earlier(struct coord_turn *turn, struct earlier *out)
@@ -152,6 +167,7 @@ static enum ot_err find_earlier(struct coord_turn *turn, struct earlier *out)
         out->repeat = true;
         return OT_OK;
     }
+    judge_marker(turn, &last, out);
     bool any_common = last.dir_ids.count == 0;
     note_missing(ask, &last.dir_ids, out, &any_common);
     out->newly_missing = out->missing_count > 0;
@@ -216,10 +232,10 @@ enum ot_err coord_ask_register(struct coord_turn *turn)
     if (err != OT_OK || earlier.repeat) {
         return err != OT_OK ? err : note_again(turn);
     }
-    if ((err = put_registration(turn, (struct ot_uuid_array){ earlier.missing, earlier.missing_count })) != OT_OK || (err = coord_live_load(turn->coord)) != OT_OK) {
+    if ((err = put_registration(turn, &earlier)) != OT_OK || (err = coord_live_load(turn->coord)) != OT_OK) {
         return err;
     }
-    struct coord_leaving leaving = { ask->broker_id, .lost = ask->boot_class == COORD_BOOT_MACHINE_CRASH || earlier.newly_missing,
+    struct coord_leaving leaving = { ask->broker_id, .lost = boot_of(ask, &earlier) == COORD_BOOT_MACHINE_CRASH || earlier.newly_missing,
         .disk_gone = earlier.newly_missing };
     return recompute(turn, ask->broker_id, &leaving);
 }
@@ -296,6 +312,7 @@ static enum ot_err shut_down(struct coord_turn *turn, struct ot_coord_broker_row
 static enum ot_err set_fenced(struct coord_turn *turn, int32_t id, struct ot_coord_broker_row *row, bool fenced)
 {
     row->fenced = fenced;
+    row->proven_epoch = fenced ? row->proven_epoch : 0;        /* from here on it may have more than it stopped with */
     enum ot_err err = coord_broker_put(&turn->edit, id, row);
     if (err != OT_OK || (err = coord_live_load(turn->coord)) != OT_OK) {
         return err;

@@ -32,12 +32,13 @@ enum coord_ask {
 enum coord_boot { COORD_BOOT_CLEAN, COORD_BOOT_PROCESS_CRASH, COORD_BOOT_MACHINE_CRASH };
 
 struct coord_endpoint { struct ot_str name, host /* null: as reached */; int32_t port; struct ot_str security; };
-/* §7. New broker_epoch, fenced, out of every isr; out of elr too after a machine crash or with a directory missing. The same incarnation again: its endpoints and release are noted, nothing else. */
+/* §7. New broker_epoch, fenced, out of every isr; out of elr too after a machine crash, with markers of an older life, or with a directory missing. The same incarnation again: its endpoints and release are noted, nothing else. */
 struct coord_register {
     int32_t broker_id;
     struct ot_uuid incarnation_id;
     const struct ot_uuid *dir_ids; uint32_t dir_count;         /* a directory of the last registration that is not among them is missing */
     enum coord_boot boot_class;
+    int64_t stopped_epoch;                                     /* broker_epoch that its clean markers name; 0: they were not looked at, or there is none. Any but the last that served: as after a machine crash */
     const struct coord_endpoint *endpoints; uint32_t endpoint_count;
     struct ot_str rack;                                        /* null: none */
     struct coord_levels levels;                                /* that its build knows; zero: as this one. UNSUPPORTED_VERSION: the final one is not among them */

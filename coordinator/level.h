@@ -6,7 +6,7 @@
  *
  *   level   brought
  *   1       all that there was at first: version 0 of everything
- *   2       CoordBrokerRow 1, PeerAskRequest 1: a broker says which release it runs
+ *   2       CoordBrokerRow 1, PeerAskRequest 1: a broker says which release it runs, and which registration its clean markers end
  *
  * A new version of a message that is kept or published has a row in level.c, or nothing writes it. docs/cluster.md has the table for operators.
  *

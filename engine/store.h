@@ -54,7 +54,9 @@ OT_MUST_CHECK enum ot_err eng_store_checkpoint_load(struct eng_store *store, uin
 OT_MUST_CHECK enum ot_err eng_store_checkpoint_write(struct eng_store *store, uint32_t dir, enum eng_checkpoint kind,
     const struct eng_checkpoint_row *rows, uint32_t count, bool sync);
 
-/* Clean shutdown marker, Kafka's .kafka_cleanshutdown (JSON: version 0, brokerEpoch). take removes it (synced) and says whether it was there; leave writes it. */
+/* Clean shutdown marker, Kafka's .kafka_cleanshutdown (JSON: version 0, brokerEpoch). see says whether it is there and which epoch it names (-1: none); take removes it too (synced);
+ * leave writes it. */
+OT_MUST_CHECK enum ot_err eng_store_see_clean(struct eng_store *store, uint32_t dir, bool *clean_out, int64_t *broker_epoch_out);
 OT_MUST_CHECK enum ot_err eng_store_take_clean(struct eng_store *store, uint32_t dir, bool *was_clean_out, int64_t *broker_epoch_out);
 OT_MUST_CHECK enum ot_err eng_store_leave_clean(struct eng_store *store, uint32_t dir, int64_t broker_epoch);
 

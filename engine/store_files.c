@@ -336,10 +336,10 @@ void eng_store_unregister(struct eng_store *store, uint32_t dir, const char *nam
 
 #define CLEAN_NAME ".kafka_cleanshutdown"
 
-enum ot_err eng_store_take_clean(struct eng_store *store, uint32_t dir, bool *was_clean_out, int64_t *broker_epoch_out)
+enum ot_err eng_store_see_clean(struct eng_store *store, uint32_t dir, bool *clean_out, int64_t *broker_epoch_out)
 {
     char path[ENG_PATH_BYTES], *data = NULL;
-    *was_clean_out = false;
+    *clean_out = false;
     *broker_epoch_out = -1;
     enum ot_err err = eng_path_join(path, eng_store_dir_path(store, dir), CLEAN_NAME);
     if (err != OT_OK) return err;
@@ -351,6 +351,17 @@ enum ot_err eng_store_take_clean(struct eng_store *store, uint32_t dir, bool *wa
         if (epoch != NULL && (epoch = strchr(epoch, ':')) != NULL) *broker_epoch_out = strtoll(epoch + 1, NULL, 10);
     }
     free(data);
+    *clean_out = true;
+    return OT_OK;
+}
+
+enum ot_err eng_store_take_clean(struct eng_store *store, uint32_t dir, bool *was_clean_out, int64_t *broker_epoch_out)
+{
+    char path[ENG_PATH_BYTES];
+    bool clean;
+    enum ot_err err = eng_store_see_clean(store, dir, &clean, broker_epoch_out);
+    *was_clean_out = false;
+    if (err != OT_OK || !clean || (err = eng_path_join(path, eng_store_dir_path(store, dir), CLEAN_NAME)) != OT_OK) return err;
     /* gone for good before anything is appended: a marker that came back after a crash would hide it */
     if ((err = store->io->ops->unlink(store->io, path)) != OT_OK) return err;
     if ((err = store->io->ops->sync_dir(store->io, eng_store_dir_path(store, dir))) != OT_OK) return err;

@@ -1,6 +1,7 @@
 """Leaders when nobody who has everything lives, and the ledger of what is lost by it: power cuts of all machines, unclean elections, logs that are cut. Real processes on loopback."""
 import json
 import re
+import shutil
 import struct
 
 import batch
@@ -31,6 +32,12 @@ def values(cluster, node, name):
 
 def leader_of(cluster, node, name):
     return parts_of(cluster.nodes[node], name)[0]["leaderId"]
+
+
+def row_of(cluster, name):
+    """Of its one partition, as broker 1 sees it."""
+    row, = [row for row in cluster.nodes[1].view(f"/v1/topics/{name}/partitions")["items"] if row["partition"] == 0]
+    return row
 
 
 def wait_leader(cluster, name, leaders, bound_s=40):
@@ -131,6 +138,42 @@ def test_one_whose_machine_is_still_away_is_waited_for(make):
     assert wait_leader(cluster, "t", [2]) == 2
     wait_isr(cluster, "t", [1, 2, 3])
     assert values(cluster, 2, "t") == {n: value_of(n) for n in range(30)}
+
+
+def test_an_older_copy_of_a_clean_directory_does_not_lead(make):
+    """It has a clean marker, of the stop before the last: its broker was eligible when it stopped, and the copy lacks what was acknowledged since."""
+    cluster = started(make(4, voters=1, **QUICK))
+    with_partition(cluster, "t", [2, 3, 4], **{"ottla.durability": "replicated", "min.insync.replicas": 2})
+    produce(cluster, leader_of(cluster, 1, "t"), "t", 0, 30)
+    data, copy = cluster.nodes[4].data, cluster.nodes[4].directory / "copy"
+    cluster.nodes[4].stop()
+    shutil.copytree(data, copy)
+    assert (copy / ".kafka_cleanshutdown").exists()
+    cluster.start_one(4)
+    wait_isr(cluster, "t", [2, 3, 4])
+    produce(cluster, leader_of(cluster, 1, "t"), "t", 30, 30)
+    cluster.nodes[2].stop()
+    wait_isr(cluster, "t", [3, 4])
+    cluster.nodes[4].stop()
+    wait_isr(cluster, "t", [3])
+    assert row_of(cluster, "t")["elr"] == [4]
+    cluster.kill(3)
+    harness.until(lambda: row_of(cluster, "t")["leader"] is None, 30, lambda: f"nobody leads: {row_of(cluster, 't')}", 0.1)
+    assert row_of(cluster, "t")["elr"] == [3, 4]
+    shutil.rmtree(data)
+    copy.rename(data)
+    cluster.start_one(4)
+    cluster.wait_state(4, "running", of=[1])
+    row = row_of(cluster, "t")
+    assert (row["leader"], row["isr"], row["elr"]) == (None, [], [3]), row
+    cluster.start_one(3)
+    assert wait_leader(cluster, "t", [3]) == 3
+    wait_isr(cluster, "t", [3, 4])
+    cluster.start_one(2)
+    wait_isr(cluster, "t", [2, 3, 4])
+    assert values(cluster, 3, "t") == {n: value_of(n) for n in range(60)}
+    assert [row for i in (2, 3, 4) for row in losses(cluster, i, topic="t") if row["kind"] == "election"] == []
+    cluster.stop()
 
 
 def unclean(cluster, name, **configs):

@@ -1,5 +1,6 @@
 /* The broker as a whole on a real disk: founding, topics, restarts, and whose directory it is. */
 #include "open_house.h"
+#include "broker/room.h"
 
 struct admin_call { struct broker_admin admin; struct waited waited; struct ot_task go; struct house *house; };
 
@@ -474,6 +475,80 @@ static void a_partition_that_does_not_open_keeps_its_checkpoints(void **state)
     assert_int_not_equal(access(path, F_OK), 0);
 }
 
+struct seen { const struct house *house; struct ot_coord_broker_row row; uint8_t room[4096]; };
+
+static void see(void *arg)
+{
+    struct seen *seen = arg;
+    struct ot_arena room;
+    ot_arena_init_with(&room, seen->room, sizeof seen->room, 0);
+    assert_int_equal(coord_broker_get(broker_coordinator_value(seen->house->broker->coordinator), seen->house->node_id, &room, &seen->row), OT_OK);
+}
+
+/* How the coordinator took this start, and the epoch it has now. */
+static int8_t taken_for(const struct house *house, int64_t *epoch_out)
+{
+    struct seen seen = { .house = house };
+    assert_int_equal(house->err, OT_OK);
+    broker_coordinator_run(house->broker->setup.coord_exec, see, &seen);
+    *epoch_out = seen.row.broker_epoch;
+    return seen.row.boot_class;
+}
+
+static void mark(const struct house *house, const char *dir, int64_t epoch)
+{
+    char name[60], text[80];
+    snprintf(name, sizeof name, "../%s/.kafka_cleanshutdown", dir);
+    snprintf(text, sizeof text, "{\"version\":0,\"brokerEpoch\":%lld}", (long long)epoch);
+    write_file(house, name, text);
+}
+
+/* Every directory alone, and all of them, put back as they were before the last life. */
+static void clean_markers_of_an_older_life_are_not_believed(void **state)
+{
+    struct house *house = *state;
+    int64_t epoch, last;
+    snprintf(house->dirs, sizeof house->dirs, "%s/a,%s/b", house->root, house->root);
+    start(house);
+    stop(house);
+    start(house);
+    assert_int_equal(taken_for(house, &epoch), COORD_BOOT_CLEAN);
+    for (uint32_t restored = 1; restored < 4; restored++) {
+        stop(house);
+        for (uint32_t dir = 0; dir < 2; dir++)
+            if ((restored >> dir & 1) != 0) mark(house, dir == 0 ? "a" : "b", epoch - 1);
+        start(house);
+        assert_int_equal(taken_for(house, &last), COORD_BOOT_MACHINE_CRASH);
+        assert_true(last > epoch);
+        epoch = last;
+    }
+    stop(house);
+    start(house);                              /* and the next is as ever */
+    assert_int_equal(taken_for(house, &epoch), COORD_BOOT_CLEAN);
+}
+
+/* A disk that was away for a life has the marker of the one before: nothing else is doubted for that. */
+static void a_directory_that_was_away_is_not_taken_for_an_older_copy(void **state)
+{
+    struct house *house = *state;
+    char one[300], two[300];
+    int64_t epoch;
+    snprintf(house->dirs, sizeof house->dirs, "%s/a,%s/b", house->root, house->root);
+    start(house);
+    stop(house);
+    snprintf(one, sizeof one, "%s/b", house->root);
+    snprintf(two, sizeof two, "%s/away", house->root);
+    assert_int_equal(rename(one, two), 0);
+    snprintf(house->dirs, sizeof house->dirs, "%s/a", house->root);
+    start(house);
+    assert_int_equal(taken_for(house, &epoch), COORD_BOOT_CLEAN);
+    stop(house);
+    assert_int_equal(rename(two, one), 0);
+    snprintf(house->dirs, sizeof house->dirs, "%s/a,%s/b", house->root, house->root);
+    start(house);
+    assert_int_equal(taken_for(house, &epoch), COORD_BOOT_CLEAN);
+}
+
 /* As the first append leaves it: a folder that says whose it is. */
 static void name_folder(const struct house *house, const char *name, const struct ot_uuid *id)
 {
@@ -632,6 +707,8 @@ int main(void)
         TEST(the_first_start_founds_a_cluster_of_one),
         TEST(a_created_topic_is_there_with_a_leader_and_open_when_answered),
         TEST(everything_is_there_again_after_a_restart),
+        TEST(clean_markers_of_an_older_life_are_not_believed),
+        TEST(a_directory_that_was_away_is_not_taken_for_an_older_copy),
         TEST(a_recreated_topic_has_a_new_id_and_a_later_epoch),
         TEST(each_asked_item_gets_its_own_answer),
         TEST(validate_only_changes_nothing),

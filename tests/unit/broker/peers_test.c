@@ -237,16 +237,18 @@ static struct coord_request back_in(int16_t version, const struct coord_request 
 
 static struct coord_request back(const struct coord_request *request, int32_t sender, enum ot_err expected) { return back_in(0, request, sender, expected); }
 
-static void a_registration_says_its_levels_in_any_version_and_its_release_where_there_is_room(void **state)
+static void a_registration_says_its_levels_in_any_version_and_its_release_and_markers_where_there_is_room(void **state)
 {
     (void)state;
     ot_arena_init(&arena, 1 << 20);
-    struct coord_request ask = { .ask = COORD_ASK_REGISTER, .if_version = -1, .u.register_ = { .broker_id = 7, .rack = { .null = true }, .levels = { 1, 5 }, .release = ot_str_of("9.1") } };
+    struct coord_request ask = { .ask = COORD_ASK_REGISTER, .if_version = -1, .u.register_ = { .broker_id = 7, .rack = { .null = true }, .levels = { 1, 5 }, .release = ot_str_of("9.1"),
+        .stopped_epoch = 41 } };
     for (int16_t version = 0; version <= ot_api_find(OT_API_PEER_ASK)->version_max; version++) {
         struct coord_request out = back_in(version, &ask, 7, OT_OK);
         assert_int_equal(out.u.register_.levels.min, 1);
         assert_int_equal(out.u.register_.levels.max, 5);
         assert_true(version == 0 ? out.u.register_.release.null : ot_str_equal(out.u.register_.release, ot_str_of("9.1")));
+        assert_int_equal(out.u.register_.stopped_epoch, version == 0 ? 0 : 41);
     }
     struct coord_request raise = back(&(struct coord_request){ .ask = COORD_ASK_LEVEL, .if_version = -1, .u.level = { 2 } }, 7, OT_OK);
     assert_int_equal(raise.u.level.level, 2);
@@ -260,7 +262,7 @@ static void every_request_survives_the_way(void **state)
     ot_arena_init(&arena, 1 << 24);
     const struct ot_uuid id = { { 1, 2, 3 } }, dirs[2] = { { { 4 } }, { { 5 } } };
     const struct coord_endpoint endpoints[1] = { { ot_str_of("PLAINTEXT"), { .null = true }, 9092, ot_str_of("PLAINTEXT") } };
-    struct coord_request out = back(&(struct coord_request){ .ask = COORD_ASK_REGISTER, .if_version = -1, .u.register_ = { 7, id, dirs, 2, COORD_BOOT_PROCESS_CRASH, endpoints, 1,
+    struct coord_request out = back(&(struct coord_request){ .ask = COORD_ASK_REGISTER, .if_version = -1, .u.register_ = { 7, id, dirs, 2, COORD_BOOT_PROCESS_CRASH, 0, endpoints, 1,
         ot_str_of("r1") } }, 7, OT_OK);
     assert_int_equal(out.u.register_.dir_count, 2);
     assert_int_equal(out.u.register_.dir_ids[1].bytes[0], 5);
@@ -496,7 +498,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(brokers_that_know_the_same_secret_meet), cmocka_unit_test(brokers_that_do_not_are_refused_by_both_sides),
         cmocka_unit_test(strangers_and_doubles_are_refused), cmocka_unit_test(old_reflected_and_changed_proofs_do_not_serve),
-        cmocka_unit_test(a_peer_is_asked_in_the_highest_version_that_both_know), cmocka_unit_test(a_registration_says_its_levels_in_any_version_and_its_release_where_there_is_room), cmocka_unit_test(every_request_survives_the_way), cmocka_unit_test(nobody_speaks_for_another_broker_and_nothing_is_missing),
+        cmocka_unit_test(a_peer_is_asked_in_the_highest_version_that_both_know), cmocka_unit_test(a_registration_says_its_levels_in_any_version_and_its_release_and_markers_where_there_is_room), cmocka_unit_test(every_request_survives_the_way), cmocka_unit_test(nobody_speaks_for_another_broker_and_nothing_is_missing),
         cmocka_unit_test(answers_come_back_by_name), cmocka_unit_test(a_hello_does_not_move_a_peer_that_is_reached), cmocka_unit_test(calls_that_are_alone_end_and_leave_room), cmocka_unit_test(voters_are_read_as_they_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,6 +81,28 @@ static void a_row_is_written_as_the_level_has_it_whatever_the_build_knows(void *
     assert_true(ot_str_equal(row.release, ot_str_of("3.1")) && row.broker_epoch == epoch);
 }
 
+/* A row has no room for what the markers prove before the second level, so nothing is concluded from them. */
+static void markers_are_compared_from_the_second_level_on(void **state)
+{
+    struct desk *desk = *state;
+    struct ot_coord_broker_row row;
+    desk->levels = (struct coord_levels){ 1, 1 };
+    assert_int_equal(desk_start(desk, 0), OT_OK);
+    assert_int_equal(registers(desk, 1, 1, 1, 1, NULL), OT_OK);
+    desk_stop(desk);
+    desk->levels = (struct coord_levels){ 1, 2 };
+    assert_int_equal(desk_start(desk, desk->record_count), OT_OK);
+    for (uint8_t life = 2; life < 4; life++) {
+        struct coord_request ask = { .ask = COORD_ASK_REGISTER, .u.register_ = { .broker_id = 1, .incarnation_id = { { life } }, .boot_class = COORD_BOOT_CLEAN, .stopped_epoch = 1 << 20,
+            .rack = { .null = true }, .levels = { 1, 2 } } };
+        desk_ask(desk, &ask);
+        assert_int_equal(ask.error, OT_OK);
+        row_version(desk, 1, &row);
+        assert_int_equal(row.boot_class, life == 2 ? COORD_BOOT_CLEAN : COORD_BOOT_MACHINE_CRASH);
+        if (life == 2) assert_int_equal(raise_to(desk, 2, false, NULL), OT_OK);
+    }
+}
+
 static void a_build_goes_back_before_the_level_is_final_and_not_after_it(void **state)
 {
     struct desk *desk = *state;
@@ -192,6 +214,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_new_cluster_is_at_the_newest_level_of_its_founder, setup, teardown),
         cmocka_unit_test_setup_teardown(a_row_is_written_as_the_level_has_it_whatever_the_build_knows, setup, teardown),
+        cmocka_unit_test_setup_teardown(markers_are_compared_from_the_second_level_on, setup, teardown),
         cmocka_unit_test_setup_teardown(a_build_goes_back_before_the_level_is_final_and_not_after_it, setup, teardown),
         cmocka_unit_test_setup_teardown(brokers_that_do_not_know_the_level_are_not_registered, setup, teardown),
         cmocka_unit_test_setup_teardown(the_level_goes_up_when_all_know_it_and_never_down, setup, teardown),

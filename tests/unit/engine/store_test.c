@@ -199,6 +199,8 @@ static void the_clean_marker_is_taken_once(void **state)
     assert_int_equal(eng_store_leave_clean(st->fx.store, 0, 42), OT_OK);
     assert_true(has_file(st->dirs[0], ".kafka_cleanshutdown"));
     uint64_t syncs = st->fx.fault.counts[OT_IO_CALL_SYNC_DIR];
+    assert_int_equal(eng_store_see_clean(st->fx.store, 0, &clean, &epoch), OT_OK);
+    assert_true(clean && epoch == 42 && has_file(st->dirs[0], ".kafka_cleanshutdown"));
     assert_int_equal(eng_store_take_clean(st->fx.store, 0, &clean, &epoch), OT_OK);
     assert_true(clean);
     assert_int_equal(epoch, 42);
