@@ -1,6 +1,8 @@
 /* Feature levels: who is let in, when the level goes up, and in which version rows are written at it. */
 #include "desk.h"
 
+#include "base/wire/coord_partition_row.h"
+#include "base/wire/frame.h"
 #include "base/wire/messages.h"
 
 static int setup(void **state)
@@ -209,9 +211,32 @@ static void every_version_of_a_message_of_our_own_has_its_level(void **state)
     assert_true(seen >= 18);
 }
 
+/* What older builds could have written in tag 7 (recovering) is passed over. */
+static void a_row_with_a_field_that_is_gone_is_read(void **state)
+{
+    (void)state;
+    int32_t ids[] = { 3, 1 };
+    struct ot_coord_partition_row row;
+    struct coord_partition out;
+    uint8_t bytes[128];
+    struct ot_writer to = ot_writer_over(bytes, sizeof bytes);
+    ot_coord_partition_row_defaults(&row);
+    row.replicas = (struct ot_i32_array){ ids, 2 };
+    row.isr = row.last_members = 3;
+    row.leader = 1;
+    row.leader_epoch = 4;
+    assert_int_equal(ot_wire_framed_encode(&ot_coord_partition_row_message, 0, &row, &to), OT_OK);
+    size_t count = (size_t)(to.at - bytes);
+    assert_int_equal(bytes[count - 1], 0);     /* no tags */
+    memcpy(bytes + count - 1, (const uint8_t[]){ 1, 7, 1, 1 }, 4);
+    assert_int_equal(coord_partition_of(coord_blob(bytes, count + 3), &out), OT_OK);
+    assert_true(out.replica_count == 2 && out.replicas[0] == 3 && out.isr == 3 && out.leader == 1 && out.leader_epoch == 4 && out.successor == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_row_with_a_field_that_is_gone_is_read),
         cmocka_unit_test_setup_teardown(a_new_cluster_is_at_the_newest_level_of_its_founder, setup, teardown),
         cmocka_unit_test_setup_teardown(a_row_is_written_as_the_level_has_it_whatever_the_build_knows, setup, teardown),
         cmocka_unit_test_setup_teardown(markers_are_compared_from_the_second_level_on, setup, teardown),

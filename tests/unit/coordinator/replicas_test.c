@@ -1,9 +1,6 @@
 /* What leaders and operators ask of partitions, and the life of brokers. */
 #include "desk.h"
 
-#include "base/wire/coord_partition_row.h"
-#include "base/wire/frame.h"
-
 static struct ot_uuid topic_id;
 
 static int setup(void **state)
@@ -759,28 +756,6 @@ static void a_voter_alone_does_not_resign(void **state)
     assert_true(desk->leading);
 }
 
-/* What older builds could have written in tag 7 (recovering) is passed over. */
-static void a_row_with_a_field_that_is_gone_is_read(void **state)
-{
-    (void)state;
-    int32_t ids[] = { 3, 1 };
-    struct ot_coord_partition_row row;
-    struct coord_partition out;
-    uint8_t bytes[128];
-    struct ot_writer to = ot_writer_over(bytes, sizeof bytes);
-    ot_coord_partition_row_defaults(&row);
-    row.replicas = (struct ot_i32_array){ ids, 2 };
-    row.isr = row.last_members = 3;
-    row.leader = 1;
-    row.leader_epoch = 4;
-    assert_int_equal(ot_wire_framed_encode(&ot_coord_partition_row_message, 0, &row, &to), OT_OK);
-    size_t count = (size_t)(to.at - bytes);
-    assert_int_equal(bytes[count - 1], 0);     /* no tags */
-    memcpy(bytes + count - 1, (const uint8_t[]){ 1, 7, 1, 1 }, 4);
-    assert_int_equal(coord_partition_of(coord_blob(bytes, count + 3), &out), OT_OK);
-    assert_true(out.replica_count == 2 && out.replicas[0] == 3 && out.isr == 3 && out.leader == 1 && out.leader_epoch == 4 && out.successor == 0);
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -798,7 +773,6 @@ int main(void)
         TEST(a_voter_is_not_forgotten), TEST(a_voter_alone_does_not_resign),
         TEST(a_broker_is_not_unfenced_before_it_knows_that_it_was_fenced), TEST(a_stopping_broker_goes_when_everybody_knows_who_leads),
         TEST(the_last_one_in_sync_keeps_its_lead_when_it_stops), TEST(a_broker_is_forgotten_once_it_holds_nothing),
-        cmocka_unit_test(a_row_with_a_field_that_is_gone_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
