@@ -733,6 +733,31 @@ static void who_was_forgotten_comes_back_without_marks(void **state)
     assert_true(!coord_broker_mark(coord_view(desk->coord), 4, COORD_MAINTENANCE) && !coord_broker_mark(coord_view(desk->coord), 4, COORD_DECOMMISSION));
 }
 
+static enum ot_err register_with(struct desk *desk, int32_t id, uint8_t incarnation, const struct ot_uuid *dirs, uint32_t dir_count)
+{
+    struct coord_endpoint endpoint = { ot_str_of("PLAINTEXT"), ot_str_of("127.0.0.1"), 9092, ot_str_of("PLAINTEXT") };
+    struct coord_request ask = { .ask = COORD_ASK_REGISTER, .u.register_ = { .broker_id = id, .incarnation_id = { { incarnation } }, .dir_ids = dirs, .dir_count = dir_count,
+        .endpoints = &endpoint, .endpoint_count = 1, .rack = { .null = true } } };
+    desk_ask(desk, &ask);
+    assert_true(ask.error == OT_OK || strstr(ask.text, "other directories") != NULL);
+    return ask.error;
+}
+
+/* Two processes with one id: the second is refused while the first is heard, unless it has a directory of the first, which only one process can hold. */
+static void a_second_broker_of_the_same_id_is_refused_while_the_first_one_lives(void **state)
+{
+    struct desk *desk = *state;
+    static const struct ot_uuid others[] = { { { 7 } }, { { 8 } } }, some[] = { { { 7 } }, { { 9 } } };       /* desk_register: 9 */
+    const int64_t version = coord_view(desk->coord)->stamp.version;
+    assert_int_equal(register_with(desk, 2, 12, others, 2), OT_ERR_DUPLICATE_BROKER_REGISTRATION);
+    assert_int_equal(register_with(desk, 2, 12, NULL, 0), OT_ERR_DUPLICATE_BROKER_REGISTRATION);
+    assert_int_equal(coord_view(desk->coord)->stamp.version, version);
+    assert_int_equal(row_of(desk).isr, 7);
+    assert_int_equal(register_with(desk, 2, 12, some, 2), OT_OK);
+    assert_int_equal(fence(desk, 3), OT_OK);
+    assert_int_equal(register_with(desk, 3, 13, others, 2), OT_OK);    /* the first one is heard no more */
+}
+
 static void a_voter_is_not_forgotten(void **state)
 {
     struct desk *desk = *state;
@@ -770,7 +795,7 @@ int main(void)
         TEST(a_successor_that_stops_is_none_and_the_leader_goes_on), TEST(many_leaders_are_asked_for_at_once), TEST(a_reassignment_whose_leader_dies_at_its_end_is_finished_by_the_next), TEST(a_second_move_takes_the_place_of_a_handover),
         TEST(a_reassignment_can_be_cancelled_and_replaced), TEST(a_reassignment_to_fewer_replicas_than_min_isr_counted_on_lowers_it),
         TEST(a_preferred_election_passes_over_a_broker_in_maintenance), TEST(a_broker_that_leaves_gets_nothing_new), TEST(who_was_forgotten_comes_back_without_marks),
-        TEST(a_voter_is_not_forgotten), TEST(a_voter_alone_does_not_resign),
+        TEST(a_second_broker_of_the_same_id_is_refused_while_the_first_one_lives), TEST(a_voter_is_not_forgotten), TEST(a_voter_alone_does_not_resign),
         TEST(a_broker_is_not_unfenced_before_it_knows_that_it_was_fenced), TEST(a_stopping_broker_goes_when_everybody_knows_who_leads),
         TEST(the_last_one_in_sync_keeps_its_lead_when_it_stops), TEST(a_broker_is_forgotten_once_it_holds_nothing),
     };
