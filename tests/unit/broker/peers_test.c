@@ -1,6 +1,7 @@
 /* Two or three brokers' peers in one process: hello with and without a secret, calls, addresses; requests to the coordinator as bytes; the list of voters. */
 #include "testing.h"
 
+#include "base/log.h"
 #include "base/net/address.h"
 #include "base/util.h"
 #include "base/wire/api_versions_request.h"
@@ -204,13 +205,41 @@ static void a_peer_is_asked_in_the_highest_version_that_both_know(void **state)
         atomic_store(&peer->versions[OT_API_PEER_ASK - OT_API_PEER_HELLO], talk->peer.versions[OT_API_PEER_ASK - OT_API_PEER_HELLO]);
         assert_int_equal(broker_peers_version(talk->client, 2, OT_API_PEER_ASK), cases[i].asked);
     }
-    theirs_min = 2;                            /* it forgot what we speak */
-    theirs_max = 5;
-    memset(&talk->hello, 0, sizeof talk->hello);
+    broker_peers_free(talk->client);
+    broker_peers_free(talk->server);
+    free(talk->broker);
+    free(talk);
+}
+
+/* The ranges have nothing in common: the connection is none, and the log says so once, however often it is tried. */
+static void a_peer_without_a_common_version_is_told_once_and_not_used(void **state)
+{
+    (void)state;
+    struct talk *talk = calloc(1, sizeof *talk);
+    talk->broker = calloc(1, sizeof *talk->broker);
+    talk->client = peers_of(1, secret, "c");
+    talk->server = talk->broker->peers = peers_of(2, secret, "c");
     talk->peer = (struct broker_peer){ .peers = talk->client, .id = 2, .host = "127.0.0.1", .port = 7002 };
-    assert_int_equal(greet(talk, NULL), OT_ERR_UNSUPPORTED_VERSION);
-    assert_true(talk->peer.failing);           /* which the log says */
+    theirs_min = 2;
+    theirs_max = 5;
+    FILE *log = tmpfile();
+    assert_non_null(log);
+    ot_log_setup(OT_LOG_INFO, OT_LOG_TEXT, fileno(log));
+    for (int i = 0; i < 2; i++) {
+        memset(&talk->hello, 0, sizeof talk->hello);
+        assert_int_equal(greet(talk, NULL), OT_ERR_UNSUPPORTED_VERSION);
+    }
+    ot_log_setup(OT_LOG_INFO, OT_LOG_TEXT, 2);
     theirs_min = 0;
+    assert_int_equal(talk->peer.versions[OT_API_PEER_ASK - OT_API_PEER_HELLO], 0);
+    char said[4096] = "";
+    rewind(log);
+    assert_true(fread(said, 1, sizeof said - 1, log) > 0);
+    fclose(log);
+    const char *first = strstr(said, "no_common_version");
+    assert_non_null(first);
+    assert_non_null(strstr(first, "node=2 request=PeerAsk theirs=2-5 ours=0-1"));
+    assert_null(strstr(first + 1, "no_common_version"));
     broker_peers_free(talk->client);
     broker_peers_free(talk->server);
     free(talk->broker);
@@ -498,7 +527,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(brokers_that_know_the_same_secret_meet), cmocka_unit_test(brokers_that_do_not_are_refused_by_both_sides),
         cmocka_unit_test(strangers_and_doubles_are_refused), cmocka_unit_test(old_reflected_and_changed_proofs_do_not_serve),
-        cmocka_unit_test(a_peer_is_asked_in_the_highest_version_that_both_know), cmocka_unit_test(a_registration_says_its_levels_in_any_version_and_its_release_and_markers_where_there_is_room), cmocka_unit_test(every_request_survives_the_way), cmocka_unit_test(nobody_speaks_for_another_broker_and_nothing_is_missing),
+        cmocka_unit_test(a_peer_is_asked_in_the_highest_version_that_both_know), cmocka_unit_test(a_peer_without_a_common_version_is_told_once_and_not_used),
+        cmocka_unit_test(a_registration_says_its_levels_in_any_version_and_its_release_and_markers_where_there_is_room), cmocka_unit_test(every_request_survives_the_way),
+        cmocka_unit_test(nobody_speaks_for_another_broker_and_nothing_is_missing),
         cmocka_unit_test(answers_come_back_by_name), cmocka_unit_test(a_hello_does_not_move_a_peer_that_is_reached), cmocka_unit_test(calls_that_are_alone_end_and_leave_room), cmocka_unit_test(voters_are_read_as_they_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
