@@ -51,6 +51,16 @@ class Writer(threading.Thread):
                     raise
         return False
 
+    def give_up(self, made, asked):
+        """Abort after an error: the producer to go on with, and the fate. asked: a commit was asked for, which may have been decided although librdkafka had no answer that it could use;
+        the abort is then refused as the opposite of what was (as Kafka does before version 2), and that is the end of this producer."""
+        try:
+            return made, "aborted" if self.settle(made, made.abort_transaction) else "unknown"
+        except KafkaException as e:
+            if not asked or e.args[0].code() != KafkaError.INVALID_TXN_STATE:
+                raise
+            return self.producer(), "unknown"
+
     def run(self):
         try:
             self.work()
@@ -77,7 +87,7 @@ class Writer(threading.Thread):
             except KafkaException as e:
                 error = e.args[0]
                 if error.txn_requires_abort():
-                    fate = "aborted" if self.settle(made, made.abort_transaction) else "unknown"
+                    made, fate = self.give_up(made, asked=fate == "unknown")
                 elif error.fatal():
                     made = self.producer()
                 else:

@@ -586,6 +586,23 @@ static void a_restart_goes_on_with_what_was_decided(void **state)
     assert_int_equal(look("b").producer_epoch, 0);
 }
 
+/* T3 over a change of coordinators: who asks again hears that it is done, who gave up that it cannot be undone. */
+static void a_commit_whose_answer_was_lost_is_confirmed_after_a_restart_and_not_undone(void **state)
+{
+    (void)state;
+    struct producer a = { "a", -1, -1 };
+    desk.hold_marks = true;
+    assert_int_equal(init(&a), OT_OK);
+    assert_int_equal(add(&a, "t", 0, 0), OT_OK);
+    assert_int_equal(finish(&a, true, 0), OT_OK);
+    txn_desk_stop(&desk);
+    txn_desk_start(&desk, desk.record_count);
+    assert_int_equal(finish(&a, false, 0), OT_ERR_INVALID_TXN_STATE);
+    txn_desk_mark(&desk, OT_OK);
+    assert_int_equal(finish(&a, true, 0), OT_OK);
+    assert_int_equal(finish(&a, false, 0), OT_ERR_INVALID_TXN_STATE);
+}
+
 static void an_idle_id_is_forgotten(void **state)
 {
     (void)state;
@@ -774,7 +791,7 @@ int main(void)
         T(a_producer_that_goes_on_keeps_its_id), T(a_late_init_of_an_ended_epoch_leaves_the_newer_transaction_alone), T(an_exhausted_epoch_brings_a_new_id),
         T(version_2_ends_the_last_epoch_with_a_new_id), T(a_timeout_at_the_last_epoch_fences_for_good), T(an_open_transaction_ends_at_its_timeout),
         T(a_timeout_counts_on_over_a_restart), T(a_transaction_without_partitions_ends_at_its_timeout_too), T(markers_are_written_again_until_they_are),
-        T(a_restart_goes_on_with_what_was_decided), T(an_idle_id_is_forgotten), T(an_operator_aborts_what_hangs), T(records_are_kafkas),
+        T(a_restart_goes_on_with_what_was_decided), T(a_commit_whose_answer_was_lost_is_confirmed_after_a_restart_and_not_undone), T(an_idle_id_is_forgotten), T(an_operator_aborts_what_hangs), T(records_are_kafkas),
         T(strange_records_are_told), T(memory_and_records_are_bounded), T(a_partition_named_twice_is_one), T(nothing_is_acknowledged_whose_record_cannot_be_made),
         T(a_commit_is_not_acknowledged_once_a_record_could_not_be_made) };
     return cmocka_run_group_tests(tests, NULL, NULL);
