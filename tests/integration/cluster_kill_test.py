@@ -8,6 +8,7 @@ import collections
 import functools
 import os
 import random
+import shutil
 import struct
 import subprocess
 import time
@@ -17,6 +18,7 @@ import harness
 import pytest
 from cluster_account import Account, PlainWriter
 from cluster_load import JavaWriter, Reader, Writer, batches_of, check, create, parts_of, read_all, whole
+from java import java_is_left_out
 
 ROUNDS = int(os.environ.get("OTTLA_CLUSTER_ROUNDS", "12"))
 SEED = int(os.environ.get("OTTLA_CLUSTER_SEED", "1"))
@@ -221,11 +223,23 @@ def rounds_of(faults, count, chance):
     return out[:count]
 
 
-def wall_clock(run_directory, node):
+def left_out(capsys, what, why):
+    """What this run is less than a whole one, and why: said whatever becomes of the test."""
+    with capsys.disabled():
+        print(f"\nwithout {what}: {why}")
+
+
+def wall_clock(run_directory, node, capsys):
     """The wall clock of a broker is one of its own; the file that moves it, None where that cannot be."""
     shim, shift = run_directory / "wall_clock.so", run_directory / f"clock-{node.port}"
-    made = subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", shim, harness.TOP / "tests/integration/wall_clock.c", "-ldl"], check=False, timeout=60)
-    if made.returncode != 0 or harness.PRESET != "release":
+    why = "" if harness.PRESET == "release" else f"the broker of {harness.PRESET} takes no library before its own"
+    if not why and not shutil.which("cc"):
+        why = "no cc"
+    if not why:
+        made = subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", shim, harness.TOP / "tests/integration/wall_clock.c", "-ldl"], check=False, timeout=60, capture_output=True, text=True)
+        why = "" if made.returncode == 0 else f"cc: {made.stderr[-300:]}"
+    if why:
+        left_out(capsys, "rounds of a clock that jumps", why)
         return None
     shift.write_bytes(struct.pack("<q", 0))
     node.wrap = ["env", f"LD_PRELOAD={shim}", f"WALL_CLOCK_FILE={shift}"]
@@ -234,13 +248,13 @@ def wall_clock(run_directory, node):
 
 
 @pytest.fixture
-def small_disk(run_directory, name):
+def small_disk(run_directory, name, capsys):
     """A small file system for one broker, or None where none can be mounted."""
     directory = run_directory / f"disk-{name[-30:]}"
     try:
         disk_full_test.mount(directory, 512 * MB)
     except pytest.skip.Exception as why:
-        print(f"no round with a full disk: {why}")
+        left_out(capsys, "rounds of a full disk", why)
         yield None
         return
     yield directory
@@ -267,9 +281,14 @@ def go(ground, faults, count, capsys):
     eras = {"era": lambda: ground.era}
     writers = [Writer(at, "all", "rd", **eras), Writer(at, "all", "rd-lz4", **eras, **{"compression.type": "lz4", "linger.ms": 0}), Writer(at, "one", "one", acks="1", **eras)]
     plain = PlainWriter([node.bootstrap for node in cluster.nodes.values()], "one", "plain", PARTITIONS["one"], **eras)
+    everybody = [*writers, plain]
     readers = [Reader(at, "all", PARTITIONS["all"]), Reader(at, "all", PARTITIONS["all"], rack="rack-2"), Reader(at, "one", PARTITIONS["one"])]
     try:
-        java = JavaWriter(at, "all", "java", PARTITIONS["all"])
+        if why := java_is_left_out():
+            left_out(capsys, "Kafka's own producer", why)
+        else:
+            java = JavaWriter(at, "all", "java", PARTITIONS["all"])
+            everybody.append(java)
         longest_s = 0.0
         for number, fault in enumerate(rounds_of(faults, count, ground.chance)):
             name = fault.__name__
@@ -288,9 +307,9 @@ def go(ground, faults, count, capsys):
         ground.era = "quiet"
         before = writers[0].count()
         harness.until(lambda: writers[0].count() > before + 50, 60, "acknowledgements at the end")
-        for writer in (*writers, plain, java):
+        for writer in everybody:
             writer.stop()
-        finish(ground, [*writers, plain, java], readers, capsys, told, longest_s)
+        finish(ground, everybody, readers, capsys, told, longest_s)
     finally:
         for one in (*writers, plain, *readers):
             one.ended = True
@@ -334,7 +353,7 @@ def test_five_brokers_are_killed_stopped_and_paused(run_directory, small_disk, m
     if small_disk is not None:
         cluster.nodes[5].data = small_disk / "data"
         ground.disk = small_disk
-    ground.clock = wall_clock(run_directory, cluster.nodes[4])
+    ground.clock = wall_clock(run_directory, cluster.nodes[4], capsys)
     cluster.start()
     faults = PLAIN + [disk] * (ground.disk is not None) + [clock] * (ground.clock is not None)
     go(ground, faults, ROUNDS - ROUNDS // 2, capsys)

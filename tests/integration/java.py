@@ -1,4 +1,5 @@
 """Kafka's own command-line tools (jars from ./dev setup), quick to start."""
+import os
 import shutil
 import subprocess
 
@@ -11,9 +12,21 @@ QUICK = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:aut
 TOOLS = "org.apache.kafka.tools."
 
 
+def no_java():
+    """Why Kafka's own clients cannot run here; "" where they can."""
+    return "" if shutil.which("java") and JARS.is_dir() else "no Java or no build/jars (./dev setup)"
+
+
 def need_java():
-    if not shutil.which("java") or not JARS.is_dir():
-        pytest.skip("no Java or no build/jars (./dev setup)")
+    if why := no_java():
+        pytest.skip(why)
+
+
+def java_is_left_out():
+    """For a test that is worth something without Java too: why it has to do without it; "" where it need not. An automatic run (CI=true) is set up with it, and fails where it is not."""
+    why = no_java()
+    assert not why or os.environ.get("CI") != "true", why
+    return why
 
 
 def command(main, *arguments, log="error", heap=QUICK):
