@@ -148,6 +148,32 @@ def test_nothing_acknowledged_is_lost_when_the_leader_dies(make):
     print(f"acknowledged {load.count()}, longest gap {load.longest_gap:.2f} s")
 
 
+def test_batches_repeated_to_the_next_leader_keep_their_offsets(make):
+    """Whose answers were lost with the leader: the last five of a producer are known by its follower too, an older one is out of order as it was there."""
+    cluster = started(make())
+    assert create(cluster.nodes[1], "t", partitions=1, replication=3, min_insync_replicas=2)["errorCode"] == 0
+    wait_isr(cluster, "t", [1, 2, 3])
+    victim = parts_of(cluster.nodes[1], "t")[0]["leaderId"]
+
+    def send(c, i):
+        answer = Admin(c).produce_raw("t", batch.build([b"a", b"b"], producer=(producer, epoch, 2 * i)))
+        return error(answer), answer["baseOffset"]
+    with cluster.nodes[victim].connect(timeout_s=40) as c:
+        producer, epoch = Admin(c).producer_id()
+        assert [send(c, i) for i in range(6)] == [("NONE", 2 * i) for i in range(6)]
+        assert send(c, 0)[0] == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    cluster.kill(victim)
+    asked = cluster.living()[0]
+    leader = harness.until(lambda: (i := parts_of(asked, "t")[0]["leaderId"]) not in (-1, victim) and i, 30, "another leader")
+    with cluster.nodes[leader].connect(timeout_s=40) as c:
+        harness.until(lambda: send(c, 5) == ("NONE", 10), 30, "the new leader at work")
+        assert [send(c, i) for i in (1, 4, 2, 3, 5)] == [("NONE", 2 * i) for i in (1, 4, 2, 3, 5)]
+        assert send(c, 0)[0] == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+        assert send(c, 6) == ("NONE", 12)
+    rows = read_all(cluster.bootstrap(), "t")[0]
+    assert [offset for offset, _ in rows] == list(range(14)), "written twice"
+
+
 def test_a_paused_leader_is_replaced_and_cannot_harm(make):
     cluster = started(make())
     assert create(cluster.nodes[1], "t", partitions=1, replication=3, min_insync_replicas=2)["errorCode"] == 0
