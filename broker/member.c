@@ -14,7 +14,8 @@
 #define LEAVING_US 20000                       /* until all is handed over */
 #define AFTER_CHANGE_US 10000                  /* a change of brokers waits for all to have applied it */
 #define LEAVE_SILENCE_US 3000000               /* leaving, and no coordinator that answers: its session ends instead */
-#define TAIL_US 3000000                        /* leaving, and replicas that do not take the end of a log: they go without it */
+#define GONE_US 3000000                        /* leaving, and what is in sync but lacks the end of a log is taken for gone, or stops as well */
+#define TAILS_PERCENT 90                       /* of the time for leaving; the rest is for handing over without them */
 
 static const struct broker_config *config_of(struct broker *broker) { return broker_config_current(broker->setup.config); }
 static int64_t now_of(struct broker *broker) { return ot_exec_now_us(broker->setup.coord_exec); }
@@ -317,12 +318,16 @@ static void tail_note(void *arg, struct broker_partition *partition)
     pthread_mutex_unlock(&partition->mutex);
 }
 
+struct tails { uint32_t open, living /* of these: where somebody lacks it that lives */; };
+
 static void tail_count(void *arg, struct broker_partition *partition)
 {
-    uint32_t *count = arg;
+    struct tails *tails = arg;
     pthread_mutex_lock(&partition->mutex);
     const struct replica *replica = &partition->replica;
-    *count += partition->is_leader && !replica_all_have(replica, OT_MAX(replica->joins_from, replica->epoch_start));
+    const int64_t end = OT_MAX(replica->joins_from, replica->epoch_start);
+    tails->open += partition->is_leader && !replica_all_have(replica, end);
+    tails->living += partition->is_leader && !replica_living_have(replica, end);
     pthread_mutex_unlock(&partition->mutex);
 }
 
@@ -330,13 +335,14 @@ static void tail_count(void *arg, struct broker_partition *partition)
 static bool tails_settled(struct broker *broker)
 {
     struct broker_member *member = &broker->member;
-    uint32_t open = 0;
+    struct tails tails = { 0 };
     if (member->tails_end_us == 0) return true;
-    broker_partitions_each(broker, tail_count, &open);
-    if (open > 0 && now_of(broker) < member->tails_end_us) return false;
-    if (open > 0) {
+    broker_partitions_each(broker, tail_count, &tails);
+    if (tails.open > 0 && now_of(broker) < (tails.living > 0 ? member->tails_end_us : member->gone_end_us)) return false;
+    if (tails.open > 0) {
         member->tails_end_us = 0;              /* that is told once */
-        ot_log(OT_LOG_WARN, "broker", "tails_not_replicated", "partitions=%u text=\"replicas that are in sync do not have all that acks=1 acknowledged here: it goes when another one leads\"", open);
+        ot_log(OT_LOG_WARN, "broker", "tails_not_replicated", "partitions=%u text=\"replicas that are in sync do not have all that acks=1 acknowledged here: it goes when another one leads\"",
+            tails.open);
     }
     return true;
 }
@@ -424,7 +430,9 @@ static void leave_run(struct ot_task *task)
 {
     struct broker *broker = OT_CONTAINER(task, struct broker, member.leave_task);
     broker->member.leaving = true;
-    broker->member.tails_end_us = now_of(broker) + OT_MIN(config_of(broker)->ottla_shutdown_handover_timeout_ms * 1000, (int64_t)TAIL_US);
+    const int64_t now_us = now_of(broker), whole_us = config_of(broker)->ottla_shutdown_handover_timeout_ms * 1000 / 100 * TAILS_PERCENT;
+    broker->member.tails_end_us = now_us + whole_us;
+    broker->member.gone_end_us = now_us + OT_MIN(whole_us, (int64_t)GONE_US);
     beat_at(broker, 0);
 }
 

@@ -96,7 +96,7 @@ struct broker_member {                         /* of the coordinator's thread, b
     struct broker_moved *moved;                /* what the endpoints borrow since the start, all of it: an ask under way may still */
     struct ot_uuid dirs[BROKER_DIRS_MAX]; uint32_t dir_count;
     pthread_mutex_t mutex; pthread_cond_t changed;
-    int64_t tails_end_us;                      /* leaving: until when the ends of logs are waited for; 0: no more */
+    int64_t tails_end_us, gone_end_us;         /* leaving: until when the ends of logs are waited for (0: no more), and until when if only those lack them that are gone or stop, too */
     bool may_stop;                             /* guarded */
     bool electable;                            /* guarded: it was told once that it may lead */
     int64_t answered_us;                       /* guarded: the last time that the coordinator answered */

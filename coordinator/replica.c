@@ -28,16 +28,20 @@ uint64_t replica_maximal_isr(const struct replica *replica)
     return replica->row.isr | (replica->proposal.pending && !COORD_BUG(COMMITTED_ISR_ONLY) ? replica->proposal.isr : 0);
 }
 
-bool replica_all_have(const struct replica *replica, int64_t end)
+static bool have(const struct replica *replica, int64_t end, bool living)
 {
     const uint64_t isr = replica_maximal_isr(replica);
     for (int32_t i = 0; i < replica->row.replica_count; i++) {
-        if (in_set(replica, isr, i) && (replica->peers[i].id == replica->self ? replica->log_end : replica->peers[i].end) < end) {
+        const struct replica_peer *peer = &replica->peers[i];
+        if (in_set(replica, isr, i) && (peer->live || !living) && (peer->id == replica->self ? replica->log_end : peer->end) < end) {
             return false;
         }
     }
     return true;
 }
+
+bool replica_all_have(const struct replica *replica, int64_t end) { return have(replica, end, false); }
+bool replica_living_have(const struct replica *replica, int64_t end) { return have(replica, end, true); }
 
 /* What the configuration asks for; auto resolved. */
 static enum replica_class class_wanted(const struct replica *replica)

@@ -98,6 +98,7 @@ void replica_tick(struct replica *replica, uint64_t now_us);
 bool replica_hands_over(const struct replica *replica);
 /* Do all of the maximal isr have what lies below? Where the isr is too small the high watermark does not tell it. */
 bool replica_all_have(const struct replica *replica, int64_t end);
+bool replica_living_have(const struct replica *replica, int64_t end);          /* or are those that do not fenced or stopping, by the applied version? */
 uint64_t replica_maximal_isr(const struct replica *replica);
 /* What is to be asked of the coordinator, again and again until it is settled, for members as of their proposed_epoch: another life since then is refused (INELIGIBLE_REPLICA),
  * which ends it. Without another isr: a handover that came to its end, or (neither) a move of replicas that the coordinator could finish. False: nothing. */

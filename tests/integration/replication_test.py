@@ -368,6 +368,34 @@ def test_java_producers_and_tools_through_a_death(make):
     assert isrs == [["1", "2", "3"]] * 2, shown
 
 
+@pytest.mark.parametrize("follower", ["slow", "gone"])
+def test_a_stop_waits_for_the_end_of_the_log(make, follower):
+    """acks=1 and a stop right behind: a follower that hangs for 4 s costs nothing, one that never takes the record is named."""
+    cluster = started(make(broker_session_timeout_ms=60000, ottla_shutdown_handover_timeout_ms=30000 if follower == "slow" else 5000))
+    first = cluster.controller()
+    leader, other = [i for i in cluster.nodes if i != first]
+    with cluster.nodes[leader].connect(timeout_s=40) as c:
+        topic = {"name": "t", "numPartitions": -1, "replicationFactor": -1, "assignments": [{"partitionIndex": 0, "brokerIds": [leader, other, first]}]}
+        assert c.ask("CreateTopics", 7, {"topics": [topic], "timeoutMs": 10000})["topics"][0]["errorCode"] == 0
+        admin = Admin(c)
+        harness.until(lambda: admin.produce_raw("t", batch.build([b"before"]), acks=-1)["errorCode"] == 0, 20, "a record in all replicas")
+        wait_isr(cluster, "t", [1, 2, 3])
+        cluster.pause(other)
+        assert admin.produce_raw("t", batch.build([b"end"]), acks=1)["errorCode"] == 0
+    stop = threading.Thread(target=cluster.nodes[leader].stop)
+    stop.start()
+    if follower == "slow":
+        time.sleep(4)  # poll: this is how long it hangs
+        cluster.go_on(other)
+    stop.join(harness.STOP_S)
+    log = cluster.nodes[leader].log()
+    assert ("tails_not_replicated" in log) == (follower == "gone"), cluster.nodes[leader].log_tail(20)
+    if follower == "slow":
+        assert f"handed_over node={leader} complete=yes" in log
+        harness.until(lambda: parts_of(cluster.nodes[first], "t")[0]["leaderId"] == other, 20, lambda: parts_of(cluster.nodes[first], "t"))
+        assert [value for _, value in read_all(cluster.bootstrap(), "t")[0]][-1] == b"end"
+
+
 @pytest.mark.long
 def test_leaders_go_home(make):
     """By themselves, once their preferred replica is back in sync; not where that is switched off, or where the share allows it."""

@@ -47,6 +47,27 @@ static void the_watermark_is_the_least_end_of_the_isr(void **state)
     (void)state;
 }
 
+static void who_is_gone_is_told_from_who_is_slow(void **state)
+{
+    struct one one;
+    leader(&one, 7, 1, 0);
+    replica_appended(&one.replica, 10);
+    assert_int_equal(fetch(&one, 2, 10), OT_OK);
+    assert_int_equal(fetch(&one, 3, 4), OT_OK);
+    assert_false(replica_all_have(&one.replica, 10));
+    assert_false(replica_living_have(&one.replica, 10));       /* it is slow */
+    one.brokers[2].live = false;
+    apply(&one);
+    assert_false(replica_all_have(&one.replica, 10));
+    assert_true(replica_living_have(&one.replica, 10));        /* it stops, or is gone */
+    one.brokers[2].live = true;
+    apply(&one);
+    assert_int_equal(fetch(&one, 3, 10), OT_OK);
+    assert_true(replica_all_have(&one.replica, 10));
+    assert_true(replica_living_have(&one.replica, 10));
+    (void)state;
+}
+
 static void it_stands_while_the_committed_isr_is_too_small(void **state)
 {
     struct one one;
@@ -363,6 +384,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_watermark_is_the_least_end_of_the_isr),
+        cmocka_unit_test(who_is_gone_is_told_from_who_is_slow),
         cmocka_unit_test(it_stands_while_the_committed_isr_is_too_small),
         cmocka_unit_test(a_proposed_member_is_waited_for_and_a_timeout_clears_nothing),
         cmocka_unit_test(a_proposal_is_for_the_life_that_was_caught_up),
