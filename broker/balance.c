@@ -1,5 +1,7 @@
 /* Leaders back to their preferred replicas, as Kafka does it: the broker that leads the coordinator looks every leader.imbalance.check.interval.seconds, and where more than
  * leader.imbalance.per.broker.percentage of what a broker should lead is led by others, asks for preferred elections: only to members of the ISR that live, and bounded in each round.
+ * Only to those, too, that are unfenced for ottla.leader.imbalance.unfenced.ms: a broker that comes and goes would take its leaders to and fro. Since when each is so is in memory; a
+ * new coordinator counts from when it sees them first.
  *
  * And leaders away from brokers in maintenance and from those that leave, at once and as long as somebody else in the ISR can lead: it looks at every new state while there are such
  * brokers. What they should lead goes home when that ends, without waiting for the next round. */
@@ -13,21 +15,69 @@
 #define DRAIN_AGAIN_US 5000000                 /* a refused move is tried again after that, though nothing changed */
 enum { MOVES_MAX = 5000, BROKERS_MAX = 1024 };
 
+struct broker_steady {                         /* brokers in the order of ids, as they were seen last and, in the other half, before */
+    int64_t version;                           /* the state that was looked at */
+    uint32_t count, half;
+    struct steady { int32_t id; int64_t epoch, since_us; } brokers[2][BROKERS_MAX];
+};
+
 struct broker_balance {
     struct broker_moves moves;
     struct broker_replication *all;
     const struct broker_view *view;            /* while it is being made */
     struct ot_arena arena;
-    struct count { int32_t id; uint32_t preferred, elsewhere; } counts[BROKERS_MAX]; uint32_t count_count;
+    struct count { int32_t id; uint32_t preferred, elsewhere; int64_t from_us /* not before that */; } counts[BROKERS_MAX]; uint32_t count_count;
     struct broker_move list[MOVES_MAX];
 };
+
+/* ---- since when each broker is unfenced, without another registration in between */
+
+static void steady_look(struct broker_replication *all, const struct broker_view *view, int64_t version, int64_t now_us)
+{
+    if (all->steady == NULL && (all->steady = calloc(1, sizeof *all->steady)) == NULL) return;
+    struct broker_steady *steady = all->steady;
+    if (steady->version == version) return;
+    const struct steady *before = steady->brokers[steady->half];
+    struct steady *to = steady->brokers[1 - steady->half];
+    uint32_t at = 0, count = 0;
+    struct broker_view_broker broker;
+    struct ot_arena arena;
+    uint8_t room[4096];
+    ot_arena_init_with(&arena, room, sizeof room, 64u << 10);
+    for (int32_t after = INT32_MIN; count < BROKERS_MAX && broker_view_next_broker(view, after, &arena, &broker); after = broker.id) {
+        ot_arena_reset(&arena);
+        while (at < steady->count && before[at].id < broker.id) at++;
+        const bool goes_on = at < steady->count && before[at].id == broker.id && before[at].epoch == broker.epoch;
+        if (!broker.fenced) to[count++] = (struct steady){ broker.id, broker.epoch, goes_on ? before[at].since_us : now_us };
+    }
+    ot_arena_free(&arena);
+    steady->half = 1 - steady->half;
+    steady->count = count;
+    steady->version = version;
+}
+
+void broker_balance_end(struct broker_replication *all)
+{
+    free(all->steady);
+    all->steady = NULL;
+}
+
+/* From when on leaders may go back to it; INT64_MAX: it is fenced. */
+static int64_t steady_from(const struct broker_replication *all, int32_t id)
+{
+    const struct broker_steady *steady = all->steady;
+    for (uint32_t i = 0; steady != NULL && i < steady->count; i++)
+        if (steady->brokers[steady->half][i].id == id)
+            return steady->brokers[steady->half][i].since_us + OT_MIN(broker_config_current(all->core->config)->ottla_leader_imbalance_unfenced_ms * 1000, INT64_MAX / 2);
+    return INT64_MAX;
+}
 
 static struct count *count_of(struct broker_balance *balance, int32_t id)
 {
     for (uint32_t i = 0; i < balance->count_count; i++)
         if (balance->counts[i].id == id) return &balance->counts[i];
     if (balance->count_count == BROKERS_MAX) return NULL;
-    balance->counts[balance->count_count] = (struct count){ .id = id };
+    balance->counts[balance->count_count] = (struct count){ .id = id, .from_us = steady_from(balance->all, id) };
     return &balance->counts[balance->count_count++];
 }
 
@@ -84,7 +134,9 @@ static void take_one(struct broker_balance *balance, const struct broker_view_to
     const struct broker_config *config = broker_config_current(balance->all->core->config);
     const struct count *count = count_of(balance, row->replicas.ids[0]);
     if (count == NULL || !is_elsewhere(balance, row)) return;
-    if ((uint64_t)count->elsewhere * 100 > (uint64_t)count->preferred * (uint64_t)config->leader_imbalance_per_broker_percentage) take(balance, topic, row);
+    if ((uint64_t)count->elsewhere * 100 <= (uint64_t)count->preferred * (uint64_t)config->leader_imbalance_per_broker_percentage) return;
+    if (count->from_us <= ot_exec_now_us(balance->all->setup.exec)) take(balance, topic, row);
+    else balance->all->balance_due_us = OT_MIN(balance->all->balance_due_us, count->from_us);
 }
 
 static void take_drained(struct broker_balance *balance, const struct broker_view_topic *topic, const struct broker_view_partition *row)
@@ -151,7 +203,10 @@ void broker_balance_tick(struct broker_replication *all)
     if (all->balancing) return;
     const struct broker_view *view = broker_view_take(broker_of_core(all->core));
     broker_view_cluster(view, &cluster);
-    const bool leads = cluster.controller_id == all->core->node_id, drains = leads && drain_due(all, view, cluster.version, now_us), due = preferred_due(all, now_us) && leads;
+    const bool leads = cluster.controller_id == all->core->node_id;
+    if (leads) steady_look(all, view, cluster.version, now_us);
+    else broker_balance_end(all);
+    const bool drains = leads && drain_due(all, view, cluster.version, now_us), due = preferred_due(all, now_us) && leads;
     struct broker_balance *balance = drains || due ? calloc(1, sizeof *balance) : NULL;
     if (balance != NULL) {
         balance->all = all;

@@ -5,5 +5,6 @@
 struct broker_replication;
 /* On the replication's executor, now and then. */
 void broker_balance_tick(struct broker_replication *all);
+void broker_balance_end(struct broker_replication *all);        /* no tick follows */
 
 #endif

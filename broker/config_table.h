@@ -87,6 +87,7 @@
     X(auto_leader_rebalance_enable, "auto.leader.rebalance.enable", BOOL, "true", 0, 0, NULL, RESTART, NULL, "leaders go back to the first replica of their list") \
     X(leader_imbalance_check_interval_seconds, "leader.imbalance.check.interval.seconds", LONG, "300", 1, INT32_MAX, NULL, RESTART, NULL, "how often that is looked at") \
     X(leader_imbalance_per_broker_percentage, "leader.imbalance.per.broker.percentage", INT, "10", 0, 100, NULL, RESTART, NULL, "share of what a broker should lead that others may lead") \
+    X(ottla_leader_imbalance_unfenced_ms, "ottla.leader.imbalance.unfenced.ms", LONG, "60000", 0, INT64_MAX / 1000, NULL, RESTART, NULL, "leaders go back only to brokers that the coordinator has had in service for so long") \
     X(replica_selector_class, "replica.selector.class", TEXT, NULL, 0, 0, NULL, RESTART, NULL, "org.apache.kafka.common.replica.RackAwareReplicaSelector: consumers that name their rack read from a replica there") \
     X(replica_socket_receive_buffer_bytes, "replica.socket.receive.buffer.bytes", INT, "-1", -1, INT32_MAX, NULL, RESTART, NULL, "receive buffer of a connection to a leader; below 1 = the system's, which grows with the need: Kafka's default of 65536 makes large batches a third dearer") \
     X(replica_socket_timeout_ms, "replica.socket.timeout.ms", INT, "30000", 1, INT32_MAX / 2, NULL, RESTART, NULL, "silence of a leader that owes an answer after which the connection is made anew") \

@@ -147,6 +147,7 @@ void broker_replication_free(struct broker_replication *replication)
     broker_fetch_sources_free(replication);
     replication->core->replication = NULL;
     free(replication->news);
+    broker_balance_end(replication);
     free(replication);
 }
 

@@ -82,6 +82,7 @@ struct broker_replication {
     bool balancing;
     int64_t balance_due_us, drain_due_us, drain_version;       /* drain_version: the state that was looked at for leaders to move away */
     uint32_t drained;                          /* how many brokers were to lead nothing then */
+    struct broker_steady *steady;              /* since when each broker is unfenced; NULL until this one leads the coordinator */
     struct broker_decommission *decommission;  /* under way; NULL: idle */
     int64_t decommission_due_us, decommission_told_us, decommission_stuck_us;     /* stuck: since when a move waits for a broker that is gone; 0: none does */
     bool throttling;                           /* a throttle is being taken back */

@@ -16,7 +16,7 @@ from pathlib import Path
 import harness
 from proxies import Proxy
 
-SETTINGS = {"broker.session.timeout.ms": 2000, "broker.heartbeat.interval.ms": 300, "coordinator.election.timeout.ms": 500}
+SETTINGS = {"broker.session.timeout.ms": 2000, "broker.heartbeat.interval.ms": 300, "coordinator.election.timeout.ms": 500, "ottla.leader.imbalance.unfenced.ms": 1000}
 
 
 class Node(harness.Broker):

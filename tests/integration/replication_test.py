@@ -398,9 +398,10 @@ def test_a_stop_waits_for_the_end_of_the_log(make, follower):
 
 @pytest.mark.long
 def test_leaders_go_home(make):
-    """By themselves, once their preferred replica is back in sync; not where that is switched off, or where the share allows it."""
+    """By themselves, once their preferred replica is back in sync; not where that is switched off, where the share allows it, or too soon."""
     for settings, goes in [({"leader.imbalance.check.interval.seconds": 1}, True), ({"leader.imbalance.check.interval.seconds": 1, "auto.leader.rebalance.enable": "false"}, False),
-                           ({"leader.imbalance.check.interval.seconds": 1, "leader.imbalance.per.broker.percentage": 100}, False)]:
+                           ({"leader.imbalance.check.interval.seconds": 1, "leader.imbalance.per.broker.percentage": 100}, False),
+                           ({"leader.imbalance.check.interval.seconds": 1, "ottla.leader.imbalance.unfenced.ms": 600000}, False)]:
         cluster = started(make(**settings))
         assert create(cluster.nodes[1], "t", partitions=6, replication=3)["errorCode"] == 0
         cluster.nodes[2].stop()
