@@ -402,6 +402,41 @@ static void a_snapshot_is_asked_for_once_the_journal_is_long(void **state)
     assert_int_equal(desk->snapshots, 1);
 }
 
+/* Not by the next look, but when it was due: whoever waits for another leader waits for that. */
+static void a_session_is_over_at_its_deadline(void **state)
+{
+    enum { SESSION_US = 9000000 };
+    struct desk *desk = *state;
+    struct ot_coord_broker_row row;
+    struct ot_arena arena;
+    uint8_t room[4096];
+    desk->session_us = SESSION_US;
+    desk->auto_store = true;
+    desk->now_us = 1000;
+    assert_int_equal(desk_start(desk, 0), OT_OK);
+    desk->now_us += 500;
+    assert_int_equal(desk_register(desk, 1, 1, COORD_BOOT_CLEAN), OT_OK);
+    desk->now_us += 700;
+    assert_int_equal(desk_register(desk, 2, 2, COORD_BOOT_CLEAN), OT_OK);
+    const uint64_t heard_us = desk->now_us;
+    for (uint64_t due_us; (due_us = coord_deadline_us(desk->coord)) < heard_us + SESSION_US;) {        /* as its driver does: whenever something is due, and 1 is heard of meanwhile */
+        desk->now_us = due_us;
+        ot_arena_init_with(&arena, room, sizeof room, 0);
+        assert_int_equal(coord_broker_get(coord_view(desk->coord), 1, &arena, &row), OT_OK);
+        struct coord_request beat = { .ask = COORD_ASK_HEARTBEAT, .u.heartbeat = { .broker_id = 1, .broker_epoch = row.broker_epoch, .applied_version = desk->applied.version } };
+        desk_ask(desk, &beat);
+        desk_in(desk, (struct coord_in){ .kind = COORD_TICK });
+    }
+    assert_int_equal(coord_deadline_us(desk->coord), heard_us + SESSION_US);
+    desk->now_us = heard_us + SESSION_US;
+    desk_in(desk, (struct coord_in){ .kind = COORD_TICK });
+    for (int32_t id = 1; id <= 2; id++) {
+        ot_arena_init_with(&arena, room, sizeof room, 0);
+        assert_int_equal(coord_broker_get(coord_view(desk->coord), id, &arena, &row), OT_OK);
+        assert_int_equal(row.fenced, id == 2);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -419,6 +454,7 @@ int main(void)
         TEST(a_record_that_does_not_follow_is_corrupt),
         TEST(the_same_inputs_give_the_same_trace),
         TEST(a_snapshot_is_asked_for_once_the_journal_is_long),
+        TEST(a_session_is_over_at_its_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,7 @@ struct desk {
     int32_t node_id; uint32_t voter_count;                     /* of a list 1, 2, 3; 0: alone, it is node 1 */
     enum ot_err fail_next;                                     /* the next STORE fails with this */
     uint32_t partitions_max, delta_bytes_max;
+    uint64_t session_us;                                       /* 0: sessions do not end */
     struct coord_levels levels;                                /* of the build; zero: this one */
     char start_text[200];                                      /* what the last start said */
 };
@@ -37,7 +38,7 @@ static inline struct coord_config desk_config(const struct desk *desk)
 {
     struct coord_config config = { .node_id = OT_MAX(desk->node_id, 1), .dir_id = { { 1, 2, 3 } }, .cluster_id = ot_str_of("desk-cluster"), .voter_host = ot_str_of("127.0.0.1"),
         .voter_port = 9093, .min_isr_default = 1, .partitions_max = desk->partitions_max, .brokers_max = 64, .delta_bytes_max = desk->delta_bytes_max,
-        .snapshot_after_bytes = 1 << 20, .voter_count = desk->voter_count, .levels = desk->levels };
+        .snapshot_after_bytes = 1 << 20, .voter_count = desk->voter_count, .levels = desk->levels, .session_us = desk->session_us };
     for (uint32_t i = 0; i < desk->voter_count; i++) {
         config.voters[i] = (struct coord_listed_voter){ (int32_t)i + 1, ot_str_of("127.0.0.1"), 9093 + (int32_t)i };
     }
