@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Does docs/simulation.md tell of every row of invariants.txt, in words? --write puts the table there, keeping the words. Every one of the 27 invariants has a row."""
+"""Does docs/simulation.md tell of every row of invariants.txt, in words? --write puts the table there, keeping the words. Every one of the 28 invariants has a row, and
+every bug of coordinator/bug.h has one or is a test of the groups; a row of a model names a fault that tests/model/run.py seeds, one of a unit a test that is there."""
 import re
+import runpy
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parents[1] / "docs" / "simulation.md"
+ROOT = HERE.parents[1]
+PAGE = ROOT / "docs" / "simulation.md"
 HEAD = ["| # | invariant | checked in | bug that breaks it | found within |", "|---|---|---|---|---|"]
 FILES = {"cluster": "cluster/check.c", "replication": "replication/check.c", "engine": "verify.c", "groups": "groups/main.c", "txns": "txns.c"}
-PLACES = {13: "replication/brokers.c", 20: "replication/brokers.c", 25: "common/campaign.c"}
+PLACES = {13: "replication/brokers.c", 20: "replication/brokers.c", 25: "common/campaign.c", 28: "cluster/clients.c"}
 COORDINATORS = {*range(1, 11), 24}         # the whole checks these where the coordinators' own simulator does
 WORDS = {
     1: "at most one coordinator in a term", 2: "(term, version) names at most one value", 3: "committed values form one chain",
@@ -24,6 +27,7 @@ WORDS = {
     24: "journal, memory and queues are bounded by the value", 25: "the same seed leaves the same trace",
     26: "a leader that lives and is moved, or stops, loses nothing that acks=1 was told",
     27: "no node or registered broker has a value, row or record of a feature level that its build does not know",
+    28: "a read sees whatever anybody was told before it was asked",
 }
 
 
@@ -36,14 +40,39 @@ def rows():
 
 def lines():
     for number, program, bug, first, seeds, flags in rows():
+        if program in ("model", "unit"):
+            place, name = flags.split()
+            where, how = (f"the model {place}.pml", f"its fault `{name}`") if program == "model" else (place, f"a unit: {name.replace('_', ' ')}")
+            yield f"| {number} | {WORDS[number]} | {where} | `{bug}` | {how} |"
+            continue
         place = PLACES.get(number) or FILES.get(program) or "the whole: " + FILES["cluster" if number in COORDINATORS else "replication"]
         within = f"{seeds} seeds" + (f" from {first}" if first > 1 else "") + (f", `{flags}`" if flags else "")
         yield f"| {number} | {WORDS[number]} | {place} | `{bug}` | {within} |"
 
 
+def untested():
+    """bugs that no test chooses"""
+    bugs = set(re.findall(r'^ +X\(\w+, "([a-z-]+)"\)', (ROOT / "coordinator" / "bug.h").read_text(), re.M))
+    return bugs - {row[2] for row in rows()} - set(re.findall(r"([a-z-]+)=\d+", (HERE / "groups" / "CMakeLists.txt").read_text()))
+
+
+def gone():
+    """rows of models whose fault no row there seeds, and of units that are not there"""
+    seeds = {(row[1], row[0]) for row in runpy.run_path(str(ROOT / "tests" / "model" / "run.py"))["rows"]() if row[2] == "bug"}
+    for _, program, bug, _, _, flags in rows():
+        if program == "model":
+            model, fault = flags.split()
+            if not {(model, f"bug-{fault}"), (model, f"bug-{model}-{fault}")} & seeds:
+                yield bug
+        elif program == "unit":
+            file, name = flags.split()
+            if not re.search(rf"(TEST|cmocka_unit_test)\({name}\)", (ROOT / "tests" / "unit" / file).read_text()):
+                yield bug
+
+
 def main():
     wanted = [*HEAD, *lines()]
-    missing = set(range(1, 28)) - {row[0] for row in rows()}
+    missing = set(WORDS) - {row[0] for row in rows()}
     text = PAGE.read_text()
     old = re.search(r"\| # \| invariant.*?(?=\n\n)", text, re.S)
     if "--write" in sys.argv:
@@ -52,8 +81,9 @@ def main():
         return 0
     same = old is not None and old.group(0).splitlines() == wanted
     print(f"invariants without a bug: {sorted(missing)}" if missing else "every invariant has a bug")
+    print(f"bugs without a test: {sorted(untested())}, rows of what is not there: {sorted(gone())}")
     print("docs/simulation.md has the table" if same else "docs/simulation.md differs: tests/sim/invariants.py --write")
-    return 0 if same and not missing else 1
+    return 0 if same and not (missing or untested() or list(gone())) else 1
 
 
 if __name__ == "__main__":

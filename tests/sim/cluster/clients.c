@@ -181,7 +181,7 @@ void client_answered(struct cluster *w, struct node *node, struct coord_request 
     int64_t seen = node->applied.version;
     w->acked++;
     if (request->ask == COORD_ASK_READ) {
-        HOLDS(26, seen >= client->acked_before);       /* whatever anybody was told before the question is there */
+        HOLDS(28, seen >= client->acked_before);       /* whatever anybody was told before the question is there */
         w->reads++;
         return;
     }

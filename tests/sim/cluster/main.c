@@ -1,5 +1,6 @@
 /* ottla_sim_cluster: the coordinators of a cluster against everything that may befall them. Options: common/campaign.h, and
- *   --refounds   in every seed all founders but one lose everything (else in one of seventeen) */
+ *   --refounds   in every seed all founders but one lose everything (else in one of seventeen)
+ *   --outlives   in every seed coordinators go on when others have followed (else in one of sixteen) */
 #include "world.h"
 
 #include <string.h>
@@ -27,11 +28,13 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
 
 static bool flag(const char *word)
 {
-    cluster_refounds |= strcmp(word, "--refounds") == 0;
-    return strcmp(word, "--refounds") == 0;
+    const bool refounds = strcmp(word, "--refounds") == 0, outlives = strcmp(word, "--outlives") == 0;
+    cluster_refounds |= refounds;
+    cluster_outlives |= outlives;
+    return refounds || outlives;
 }
 
 int main(int argc, char **argv)
 {
-    return sim_campaign(&(struct sim_program){ "ottla_sim_cluster", " [--refounds]", run_seed, flag }, argc, argv);
+    return sim_campaign(&(struct sim_program){ "ottla_sim_cluster", " [--refounds] [--outlives]", run_seed, flag }, argc, argv);
 }

@@ -228,6 +228,26 @@ static void refound(struct cluster *w)
     w->refounded = true;
 }
 
+/* 28: what others say comes late to whoever coordinates; then it is cut off and pauses, another one follows, and when it wakes up it hears what they said before. */
+static void outlive(struct cluster *w)
+{
+    for (uint32_t i = 0; i < w->node_count; i++) {
+        struct node *node = &w->nodes[i];
+        if (!node->up || !node->leading) {
+            continue;
+        }
+        if (node->slow_until_us <= w->now_us) {
+            node->slow_until_us = w->now_us + 4000000;
+            continue;
+        }
+        node->paused_until_us = w->now_us + 2500000 + ot_rng_below(&w->rng, 2000000);
+        for (uint32_t other = 0; other < w->node_count; other++) {
+            w->cut[i][other] = w->cut[other][i] = true;
+        }
+        w->next_fault_us = node->paused_until_us + 1000000;
+    }
+}
+
 void cluster_faults(struct cluster *w)
 {
     const struct swarm *swarm = &w->swarm;
@@ -236,6 +256,8 @@ void cluster_faults(struct cluster *w)
     see_to_disks(w);
     if (swarm->refounds && !w->refounded && w->commit_max > 20) {
         refound(w);
+    } else if (swarm->outlives && ot_rng_chance(&w->rng, 0.5)) {
+        outlive(w);
     } else if (kind < 3 && swarm->parts) {
         part(w);
     } else if (kind < 5) {
@@ -253,17 +275,20 @@ void cluster_faults(struct cluster *w)
         node->slow_until_us = swarm->slow_nets ? until_us : 0;
         node->disk_slow_until_us = swarm->slow_disks ? until_us : 0;
     }
+    if (w->next_fault_us > w->now_us) {
+        return;
+    }
     w->next_fault_us = w->now_us + (swarm->storms ? 20000 + ot_rng_below(&w->rng, 300000) : 100000 + ot_rng_below(&w->rng, ot_rng_chance(&w->rng, 0.2) ? 12000000 : 2500000));
 }
 
 static bool some(struct cluster *w, double chance) { return ot_rng_chance(&w->rng, chance); }
 
-bool cluster_refounds;
+bool cluster_refounds, cluster_outlives;
 void cluster_swarm(struct cluster *w)
 {
     w->swarm = (struct swarm){ .builds = w->swarm.builds, .parts = some(w, 0.7), .strikes = some(w, 0.7), .power = some(w, 0.4), .pauses = some(w, 0.5), .slow_nets = some(w, 0.3), .slow_disks = some(w, 0.3),
         .disk_faults = some(w, 0.3), .wipes = some(w, 0.5), .damages = some(w, 0.5), .storms = some(w, 0.15), .refounds = (some(w, 0.06) || cluster_refounds) && w->voter_count >= 3 && w->setup.host == NULL,
-        .flips = some(w, 0.2) ? 0.01 : 0, .kills_at_store = some(w, 0.2) ? 0.02 : 0, .rate_spread = some(w, 0.2) ? 0.4 : 0.08 };
+        .outlives = (w->setup.seed % 16 == 7 || cluster_outlives) && w->setup.host == NULL, .flips = some(w, 0.2) ? 0.01 : 0, .kills_at_store = some(w, 0.2) ? 0.02 : 0, .rate_spread = some(w, 0.2) ? 0.4 : 0.08 };
 }
 
 void cluster_calm(struct cluster *w)

@@ -40,6 +40,7 @@ struct swarm {
     bool parts, strikes, power, pauses, slow_nets, slow_disks, disk_faults, wipes, damages, storms;
     bool builds;                               /* nodes of several builds, up and down at each start, and somebody who raises the feature level */
     bool refounds;                             /* beyond what any majority stands: all founders but one lose everything. Nobody may found a second cluster beside the one that is left */
+    bool outlives;                             /* a coordinator takes itself for one while another one follows: in one seed of sixteen, so that the others are what they were */
     double flips, kills_at_store, rate_spread;
 };
 enum event_kind { EVENT_FREE, EVENT_MESSAGE, EVENT_JOB, EVENT_START, EVENT_SNAPSHOT };
@@ -89,7 +90,7 @@ void cluster_send(struct cluster *w, uint32_t from, uint32_t to, struct ot_blob 
 void cluster_faults(struct cluster *w);              /* something goes wrong, or is mended */
 bool cluster_in_doubt(const struct cluster *w);       /* a memory is gone, or may be */
 void cluster_swarm(struct cluster *w);
-extern bool cluster_refounds;                      /* by flag */
+extern bool cluster_refounds, cluster_outlives;       /* by flag */
 /* node.c */
 void node_starts(struct cluster *w, struct node *node);         /* by its host, if there is one */
 void node_start(struct cluster *w, struct node *node);
