@@ -114,14 +114,17 @@ static bool same_row(const struct coord_partition *a, const struct coord_partiti
         && a->removing == b->removing;
 }
 
-/* 17: a leader comes from isr, or from elr if nobody is left in isr; or its record says that something was lost; or it joined the isr in the change that ended a move of replicas. */
+/* 17: a leader comes from isr, or from elr if nobody is left in isr; or its record says that something was lost; or it joined the isr in the change that
+ * ended a move of replicas, and with which the leader before went. */
 static bool elected_cleanly(const struct coord_partition *old, const struct coord_partition *row)
 {
     if (row->leader == -1 || row->leader == old->leader || row->loss_version != old->loss_version || (old->isr & coord_replica_bit(old, row->leader)) != 0) {
         return true;
     }
     bool eligible = (old->elr & coord_replica_bit(old, row->leader)) != 0 && row->isr == coord_replica_bit(row, row->leader);
-    return eligible || (old->adding | old->removing) != 0;
+    bool ended = (old->removing & coord_replica_bit(old, old->leader)) != 0 && (row->adding | row->removing) == 0 && coord_replica_bit(row, old->leader) == 0
+        && (row->isr & coord_replica_bit(row, row->leader)) != 0;
+    return eligible || ended;
 }
 
 /* Does one of those who were asked hold that record? */
