@@ -101,6 +101,9 @@ static void count_yes(struct coord *coord, const struct coord_message *in)
     if (coord->found_yes != all_of_list(coord) && !enough) {
         return;
     }
+    for (uint32_t i = 0; enough && i < coord->config.voter_count; i++) {
+        coord->found_levels[i] = (coord->found_yes >> i & 1) != 0 ? coord->found_levels[i] : coord->config.levels;     /* whoever was not asked knows what this one does */
+    }
     coord->found_yes = 0;
     if (coord_level_of_founders(coord) == 0) {
         coord_halt(coord, OT_ERR_UNSUPPORTED_VERSION, "there is no " COORD_FEATURE_LEVEL " that all founders know");
