@@ -21,7 +21,7 @@ bool rpc_peer_unready(const struct rpc_kafka_server *server, const struct rpc_co
     struct broker_health health;
     if (!server->peer || !door->hello->done || broker_peer_api_own(key) || key == OT_API_API_VERSIONS) return false;
     broker_health(server->broker, &health);
-    return !health.ready;
+    return !health.serves_peers;
 }
 
 bool rpc_peer_serves(const struct rpc_kafka_server *server, const struct rpc_conn *door, int16_t key)

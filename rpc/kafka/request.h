@@ -244,7 +244,7 @@ RPC_HANDLER(peer_lag);
 RPC_HANDLER(peer_rest);
 void rpc_peer_rest_cancel(struct rpc_request *request);
 RPC_HANDLER(peer_log_ends);
-/* peer.c: asked at the right door by somebody known there, but this broker starts (its partitions and its view are not there yet) or stops: no fault of who asks, who comes again. */
+/* peer.c: asked at the right door by somebody known there, but this broker starts (its partitions and its view are not there yet) or has stopped serving: no fault of who asks, who comes again. */
 bool rpc_peer_unready(const struct rpc_kafka_server *server, const struct rpc_conn *door, int16_t key);
 /* Is this asked for at the right door, by somebody known there? And does the door tell of it? */
 bool rpc_peer_serves(const struct rpc_kafka_server *server, const struct rpc_conn *door, int16_t key);

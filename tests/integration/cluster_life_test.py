@@ -63,6 +63,14 @@ class Plain(threading.Thread):
 
 
 @pytest.mark.timeout(180)
+def assert_fetched_until_handed_over(cluster, stopped):
+    """Nobody was refused what the one that stopped had yet to hand over: lines begin with their time."""
+    over = next(line for line in reversed(cluster.nodes[stopped].log().splitlines()) if "handed_over" in line)
+    begun = next(line for line in reversed(cluster.nodes[stopped].log().splitlines()) if "server stopping" in line)
+    failed = [line for node in cluster.nodes.values() for line in node.log().splitlines() if f"fetch_failed leader={stopped} " in line and begun < line < over]
+    assert not failed, f"while {begun} … {over}: {failed}"
+
+
 def test_a_rolling_restart_costs_no_record_and_no_error(make):
     cluster = started(make())
     for topic in ("all", "one"):
@@ -81,6 +89,7 @@ def test_a_rolling_restart_costs_no_record_and_no_error(make):
         harness.until(lambda: all(w.count() > b + 300 for w, b in zip(writers, before)) and group.poll(0.01) is not None, 40, "load between restarts")
         cluster.nodes[i].stop()
         assert f"handed_over node={i} complete=yes" in cluster.nodes[i].log()
+        assert_fetched_until_handed_over(cluster, i)
         cluster.start_one(i)
         whole(cluster, topics)
     harness.until(lambda: group.commit(asynchronous=False), 30, "a commit")

@@ -126,7 +126,7 @@ void broker_control(struct broker *broker, struct broker_control *control)
 __attribute__((weak)) void broker_health(struct broker *broker, struct broker_health *out)
 {
     (void)broker;
-    *out = (struct broker_health){ .ready = true, .reason = "" };
+    *out = (struct broker_health){ .ready = true, .serves_peers = true, .reason = "" };
 }
 
 enum ot_err broker_log_ends(struct broker *broker, const struct ot_peer_log_ends_request *in, struct ot_arena *arena, struct ot_peer_log_ends_response *out)
