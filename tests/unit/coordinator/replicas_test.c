@@ -1,94 +1,5 @@
 /* What leaders and operators ask of partitions, and the life of brokers. */
-#include "desk.h"
-
-static struct ot_uuid topic_id;
-
-static int setup(void **state)
-{
-    struct desk *desk = malloc(sizeof *desk);
-    desk_init(desk);
-    desk->auto_store = true;
-    assert_int_equal(desk_start(desk, 0), OT_OK);
-    for (int32_t id = 1; id <= 4; id++) {
-        assert_int_equal(desk_register(desk, id, (uint8_t)id, COORD_BOOT_CLEAN), OT_OK);
-    }
-    static const int32_t brokers[] = { 1, 2, 3 };
-    static const struct coord_assignment assignment = { 0, brokers, 3 };
-    static const struct coord_config_change change = { { "min.insync.replicas", 19, false }, { "2", 1, false } };
-    struct coord_request ask = { .ask = COORD_ASK_CREATE_TOPIC,
-        .u.topic = { .name = ot_str_of("t"), .assignments = &assignment, .assignment_count = 1, .configs = &change, .config_count = 1 } };
-    desk_ask(desk, &ask);
-    assert_int_equal(ask.error, OT_OK);
-    topic_id = ask.topic_id;
-    *state = desk;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    desk_free(*state);
-    free(*state);
-    return 0;
-}
-
-static struct coord_partition row_of(struct desk *desk)
-{
-    struct coord_partition row;
-    assert_int_equal(coord_partition_get(coord_view(desk->coord), &topic_id, 0, &row), OT_OK);
-    return row;
-}
-
-static int64_t epoch_of(struct desk *desk, int32_t id)
-{
-    struct ot_coord_broker_row row;
-    struct ot_arena arena;
-    uint8_t room[4096];
-    ot_arena_init_with(&arena, room, sizeof room, 0);
-    assert_int_equal(coord_broker_get(coord_view(desk->coord), id, &arena, &row), OT_OK);
-    return row.broker_epoch;
-}
-
-static int64_t sequence;
-
-/* Leader says: these are in sync. */
-static enum ot_err alter_with(struct desk *desk, int32_t broker, int32_t leader_epoch, int32_t partition_epoch, const int32_t *ids, uint32_t count, int64_t epoch_off,
-    enum coord_handover handover)
-{
-    struct coord_member members[8];
-    for (uint32_t i = 0; i < count; i++) {
-        members[i] = (struct coord_member){ ids[i], epoch_of(desk, ids[i]) + epoch_off };
-    }
-    struct coord_alter one = { .topic_id = topic_id, .leader_epoch = leader_epoch, .partition_epoch = partition_epoch, .members = members, .member_count = count, .handover = handover };
-    struct coord_request ask = { .ask = COORD_ASK_ALTER,
-        .u.alter = { .broker_id = broker, .broker_epoch = epoch_of(desk, broker), .term = coord_term(desk->coord), .sequence = ++sequence, .items = &one, .count = 1 } };
-    desk_ask(desk, &ask);
-    return ask.error != OT_OK ? ask.error : one.error;
-}
-
-static enum ot_err alter_as(struct desk *desk, int32_t broker, int32_t leader_epoch, int32_t partition_epoch, const int32_t *ids, uint32_t count, int64_t epoch_off)
-{
-    return alter_with(desk, broker, leader_epoch, partition_epoch, ids, count, epoch_off, COORD_STAYS);
-}
-
-/* Its leader says what became of the handover, by the row as it is. */
-static enum ot_err says(struct desk *desk, enum coord_handover handover)
-{
-    struct coord_partition row = row_of(desk);
-    int32_t ids[8];
-    uint32_t count = 0;
-    for (int32_t i = 0; i < row.replica_count; i++) {
-        if ((row.isr >> i & 1) != 0) {
-            ids[count++] = row.replicas[i];
-        }
-    }
-    return alter_with(desk, row.leader, row.leader_epoch, row.partition_epoch, ids, count, 0, handover);
-}
-
-static enum ot_err alter(struct desk *desk, const int32_t *ids, uint32_t count)
-{
-    struct coord_partition row = row_of(desk);
-    return alter_as(desk, row.leader, row.leader_epoch, row.partition_epoch, ids, count, 0);
-}
+#include "replicas_desk.h"
 
 static void who_leaves_below_min_isr_stays_eligible(void **state)
 {
@@ -144,13 +55,6 @@ static enum ot_err elect_by(struct desk *desk, enum coord_loss loss, int32_t can
     }
     struct coord_request ask = { .ask = COORD_ASK_ELECT, .u.elect = { .topic_id = topic_id, .candidate = candidate, .loss = loss, .loss_from = loss_from,
         .partition_epoch = row_of(desk).partition_epoch + row_off, .answers = members, .answer_count = count } };
-    desk_ask(desk, &ask);
-    return ask.error;
-}
-
-static enum ot_err fence(struct desk *desk, int32_t id)
-{
-    struct coord_request ask = { .ask = COORD_ASK_FENCE, .u.fence = { id, epoch_of(desk, id) } };
     desk_ask(desk, &ask);
     return ask.error;
 }
@@ -355,83 +259,6 @@ static void a_lost_replica_is_nobody_to_rely_on(void **state)
     assert_int_equal(row.leader_epoch, before.leader_epoch + 2);
     assert_int_equal(lose(desk, 3, row.partition_epoch), OT_OK);               /* out already, and made anew once more */
     assert_int_equal(row_of(desk).leader_epoch, before.leader_epoch + 3);
-}
-
-/* Registered with clean markers that name an epoch, and not heard since; the epoch it got. */
-static int64_t registers_naming(struct desk *desk, int32_t id, uint8_t incarnation, enum coord_boot boot, int64_t stopped_epoch)
-{
-    struct coord_request ask = { .ask = COORD_ASK_REGISTER, .u.register_ = { .broker_id = id, .incarnation_id = { { incarnation } }, .dir_ids = &(struct ot_uuid){ { 9 } }, .dir_count = 1,
-        .boot_class = boot, .stopped_epoch = stopped_epoch, .rack = { .null = true } } };
-    desk_ask(desk, &ask);
-    assert_int_equal(ask.error, OT_OK);
-    return ask.version;
-}
-
-static bool is_eligible(struct desk *desk, int32_t id)
-{
-    const struct coord_partition row = row_of(desk);
-    return (row.elr & coord_replica_bit(&row, id)) != 0;
-}
-
-/* 3 leads alone, and 2 is eligible. */
-static void two_is_eligible(struct desk *desk)
-{
-    assert_int_equal(fence(desk, 1), OT_OK);
-    assert_int_equal(fence(desk, 2), OT_OK);
-    assert_true(row_of(desk).isr == 4 && is_eligible(desk, 2));
-}
-
-static void markers_of_an_older_life_are_those_of_an_older_copy(void **state)
-{
-    struct desk *desk = *state;
-    two_is_eligible(desk);
-    registers_naming(desk, 2, 12, COORD_BOOT_CLEAN, epoch_of(desk, 2));
-    assert_true(is_eligible(desk, 2));
-    registers_naming(desk, 2, 13, COORD_BOOT_CLEAN, epoch_of(desk, 2) - 1);
-    assert_false(is_eligible(desk, 2));
-}
-
-static void a_copy_in_one_directory_of_a_process_that_died_counts_too(void **state)
-{
-    struct desk *desk = *state;
-    two_is_eligible(desk);
-    const int64_t served = epoch_of(desk, 2);
-    registers_naming(desk, 2, 12, COORD_BOOT_PROCESS_CRASH, 0);                /* it names none */
-    assert_true(is_eligible(desk, 2));
-    registers_naming(desk, 2, 13, COORD_BOOT_PROCESS_CRASH, served - 1);
-    assert_false(is_eligible(desk, 2));
-}
-
-static void who_registered_and_did_not_serve_has_what_it_stopped_with(void **state)
-{
-    struct desk *desk = *state;
-    two_is_eligible(desk);
-    const int64_t served = epoch_of(desk, 2);
-    for (uint8_t life = 12; life < 15; life++) registers_naming(desk, 2, life, COORD_BOOT_CLEAN, served);      /* the answer was lost: the markers are there still */
-    assert_true(is_eligible(desk, 2));
-    const int64_t epoch = registers_naming(desk, 2, 15, COORD_BOOT_CLEAN, served);
-    struct coord_request beat = { .ask = COORD_ASK_HEARTBEAT, .u.heartbeat = { .broker_id = 2, .broker_epoch = epoch, .applied_version = epoch } };
-    desk_ask(desk, &beat);
-    assert_true(beat.error == OT_OK && !beat.fenced);
-    assert_int_equal(fence(desk, 2), OT_OK);
-    assert_true(is_eligible(desk, 2));
-    registers_naming(desk, 2, 16, COORD_BOOT_CLEAN, served);                   /* it served since: these markers are a copy */
-    assert_false(is_eligible(desk, 2));
-}
-
-static void an_older_copy_stays_one_at_the_next_start(void **state)
-{
-    struct desk *desk = *state;
-    const int64_t served = epoch_of(desk, 2);
-    struct ot_coord_broker_row row;
-    struct ot_arena arena;
-    uint8_t room[4096];
-    for (uint8_t life = 12; life < 14; life++) {
-        registers_naming(desk, 2, life, COORD_BOOT_CLEAN, served - 1);
-        ot_arena_init_with(&arena, room, sizeof room, 0);
-        assert_int_equal(coord_broker_get(coord_view(desk->coord), 2, &arena, &row), OT_OK);
-        assert_true(row.boot_class == COORD_BOOT_MACHINE_CRASH && row.proven_epoch == 0);
-    }
 }
 
 static void the_last_holder_is_remembered_when_it_is_lost(void **state)
@@ -786,8 +613,6 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(who_leaves_below_min_isr_stays_eligible), TEST(altering_is_compared_and_set), TEST(the_preferred_leader_is_elected_when_it_is_in_sync),
-        TEST(markers_of_an_older_life_are_those_of_an_older_copy), TEST(a_copy_in_one_directory_of_a_process_that_died_counts_too),
-        TEST(who_registered_and_did_not_serve_has_what_it_stopped_with), TEST(an_older_copy_stays_one_at_the_next_start),
         TEST(a_lost_replica_is_nobody_to_rely_on), TEST(the_last_holder_is_remembered_when_it_is_lost),
         TEST(an_unclean_election_says_what_may_be_lost), TEST(when_all_machines_crashed_everybody_who_may_have_more_is_heard),
         TEST(a_reassignment_keeps_those_that_rule_four_waits_for), TEST(a_reassignment_ends_when_the_new_ones_are_in_sync),
