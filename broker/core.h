@@ -143,7 +143,8 @@ struct broker_partition {
     int64_t heal_due_us;                       /* of the housekeeper: when a log that met a full disk is tried again */
     struct broker_produce_part *queue_first, *queue_last;      /* the lane */
     struct broker_produce_part *wait_first, *wait_last;        /* appended, waiting for the high watermark or the log end; by what they wait for */
-    uint32_t wait_log_ends;                    /* how many of them wait for the log end */
+    uint32_t wait_log_ends;                    /* how many of them wait for the log end, */
+    uint32_t wait_handovers;                   /* and how many of acks=1 for the high watermark, as long as this leader hands over */
     struct broker_produce_part *verify_first;  /* whose coordinator is being asked (produce_verify.c) */
     struct broker_txn_guard *guards;           /* likewise, of appends that come by a shard */
     struct broker_refused *refused;

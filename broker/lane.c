@@ -52,6 +52,7 @@ static void wait_put(struct broker_partition *partition, struct broker_produce_p
     if (before != NULL) before->next = part;
     else partition->wait_first = part;
     if (log_end) partition->wait_log_ends++;
+    else if (part->call->acks == 1) partition->wait_handovers++;
 }
 
 static void wait_take(struct broker_partition *partition, struct broker_produce_part *part)
@@ -64,6 +65,7 @@ static void wait_take(struct broker_partition *partition, struct broker_produce_
     part->waiting = false;
     part->too_few = partition->isr_count < partition->min_isr;
     if (part->wait_log_end) partition->wait_log_ends--;
+    else if (part->call->acks == 1) partition->wait_handovers--;
 }
 
 bool broker_part_stop_waiting(struct broker_produce_part *part)
@@ -76,11 +78,13 @@ bool broker_part_stop_waiting(struct broker_produce_part *part)
     return waited;
 }
 
-/* Is it answered once all in sync have it? While this broker hands over all that it leads, or this partition, acks=1 is too: what is in this log alone goes when another one leads. */
+/* All that this broker leads, or this partition. */
+static bool hands_over(const struct broker_partition *partition) { return atomic_load(&partition->core->handing_over) || replica_hands_over(&partition->replica); }
+
+/* Is it answered once all in sync have it? While this broker hands over, acks=1 is too: what is in this log alone goes when another one leads. */
 static bool waits_for_all(const struct broker_partition *partition, const struct broker_produce_part *part)
 {
-    const bool handing_over = atomic_load(&partition->core->handing_over) || replica_hands_over(&partition->replica);
-    return part->call->acks == -1 || (part->call->acks == 1 && partition->replica_count > 1 && handing_over);
+    return part->call->acks == -1 || (part->call->acks == 1 && partition->replica_count > 1 && hands_over(partition));
 }
 
 /* A repeated batch is answered as its original, and no earlier than that. */
@@ -204,16 +208,17 @@ enum broker_lane_fate broker_lane_put(struct broker_partition *partition, struct
 
 /* ---- the high watermark ---- */
 
-/* Sorted: costs what it satisfies, and the rest is not looked at. */
+/* Sorted: costs what it satisfies, and the rest is not looked at. A leader that gave up handing over leads on, and owes acks=1 nothing but the write. */
 static void satisfy(struct broker_partition *partition, int64_t high_watermark, struct broker_produce_part **done)
 {
     struct broker_produce_part *next;
+    const bool leads_on = partition->wait_handovers > 0 && !hands_over(partition);
     for (struct broker_produce_part *part = partition->wait_first; part != NULL && part->wait_offset <= partition->state_end; part = next) {
         next = part->next;
-        if (part->wait_offset <= high_watermark || part->wait_log_end) {
+        if (part->wait_offset <= high_watermark || part->wait_log_end || (leads_on && part->call->acks == 1)) {
             wait_take(partition, part);
             chain(done, part);
-        } else if (partition->wait_log_ends == 0) {
+        } else if (partition->wait_log_ends == 0 && !leads_on) {
             break;
         }
     }

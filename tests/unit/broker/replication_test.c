@@ -503,6 +503,29 @@ static void a_new_leader_says_no_latest_offset_that_may_go_back(void **state)
     assert_int_equal(offset, 3);
 }
 
+static void acks_1_that_waited_for_a_handover_is_answered_when_that_is_given_up(void **state)
+{
+    struct cluster *c = *state;
+    static struct produce_call before, one;
+    started(c);
+    c->cut[2][1] = c->cut[3][1] = c->cut[1][2] = c->cut[1][3] = c->mute = true;     /* the tail goes nowhere, and nobody leaves the isr */
+    cluster_pass(c, 600);
+    cluster_put(c, 1, &before, 1, -1, 0);
+    cluster_pass(c, 100);
+    assert_true(before.done);
+    c->row.successor = 2;
+    c->row.partition_epoch++;
+    cluster_apply(c);
+    cluster_put(c, 1, &one, 1, -1, 0);
+    cluster_pass(c, 3000);
+    assert_false(one.done);
+    cluster_pass(c, 4000);                     /* a leader gives up after 5 s */
+    assert_true(one.done);
+    assert_int_equal(one.part.error, OT_OK);
+    assert_int_equal(atomic_load(&cluster_part(c, 1)->high_watermark), 0);
+    c->cut[2][1] = c->cut[3][1] = c->cut[1][2] = c->cut[1][3] = c->mute = false;
+}
+
 /* How often that broker asks a leader that it does not reach. */
 static uint32_t tries_within(struct cluster *c, int32_t id, int64_t ms)
 {
@@ -652,6 +675,7 @@ int main(void)
         T(a_leader_of_an_empty_log_without_epochs_is_followed), T(what_goes_on_behind_an_empty_leader_is_cut),
         T(a_restarted_follower_catches_up), T(replicated_fsync_waits_for_every_disk), T(the_last_member_syncs_in_class_auto), T(strangers_and_old_lives_are_refused),
         T(a_batch_that_no_segment_can_hold_is_not_taken), T(a_new_leader_says_no_latest_offset_that_may_go_back),
-        T(a_failed_fetch_is_tried_again_after_a_pause_that_is_bounded) };
+        T(a_failed_fetch_is_tried_again_after_a_pause_that_is_bounded),
+        T(acks_1_that_waited_for_a_handover_is_answered_when_that_is_given_up) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
