@@ -51,6 +51,7 @@ void operate_recover(struct world *w, uint32_t partition)
     struct coord_log_end answers[COORD_REPLICAS_MAX];
     struct coord_verdict verdict;
     uint32_t count = 0;
+    bool more = false;                         /* may answer yet */
     if (row.replica_count == 0 || !coord_contest_owed(&row)) {
         return;
     }
@@ -58,6 +59,7 @@ void operate_recover(struct world *w, uint32_t partition)
         struct broker *broker = &w->brokers[row.replicas[i] - 1];
         struct held *held = &broker->held[partition];
         if (!broker->up || !broker->registered || !held->replica.applied || held->replica.row.partition_epoch != row.partition_epoch) {
+            more |= !broker->up || !broker->registered || !held->offline;
             continue;
         }
         if (!logs_flush(w, broker, partition)) {
@@ -68,8 +70,9 @@ void operate_recover(struct world *w, uint32_t partition)
         answers[count++] = (struct coord_log_end){ .broker_id = broker->id, .broker_epoch = broker->epoch, .may_lead = true, .log_end = held->end,
             .last_epoch = held->end == 0 ? -1 : held->log[held->end - 1].epoch, .high_watermark = held->replica.high_watermark, .flushed_end = held->end };
     }
-    /* of the whole: a server that misses a directory, its own or that of a double which took its place, waits for others or for an operator, who comes when faults are over */
-    const bool helped = w->lane && w->calm && (w->swarm.beyond || w->doubles > 0);
+    /* of the whole: a server that misses a directory, its own or that of a double which took its place, waits for others or for an operator, who comes when faults are over and everybody else
+     * is back: whoever is still to come may have all of it, and lead by itself */
+    const bool helped = w->lane && w->calm && !more && (w->swarm.beyond || w->doubles > 0);
     struct coord_contest contest = { .unclean = (w->swarm.unclean && w->swarm.beyond) || helped, .waited = ot_rng_chance(&w->rng, 0.1) };
     coord_contest_decide(&row, answers, count, &contest, &verdict);
     if (!verdict.elects) {

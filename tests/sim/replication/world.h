@@ -22,6 +22,7 @@ struct held {                                  /* a replica: log and machine */
     int64_t seen_watermark; int32_t seen_epoch;        /* 19: it never goes back in an epoch */
     struct eng_log *engine;                    /* NULL: the array is all there is */
     int64_t cutting_to;                        /* a truncation that is under way; -1 */
+    bool offline;                              /* of the whole: its server lives and has no log to open, as a directory is missing that may hold it */
 };
 struct files;                                  /* the engine's store of one broker */
 struct broker {

@@ -185,6 +185,7 @@ void host_start(struct whole *whole, uint32_t index)
     for (uint32_t p = 0; p < PARTITIONS; p++) {
         broker->held[p].replica = (struct replica){ 0 };
         broker->held[p].seen_epoch = -1;
+        broker->held[p].offline = false;
         host->mirrors[p].seen = false;
     }
     if (!server_start(host->server, wall_ms(w), w->class_, power_off_after(w))) {

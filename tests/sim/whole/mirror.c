@@ -79,6 +79,7 @@ static void look(struct whole *whole, uint32_t index, uint32_t partition)
     struct mirror *mirror = &whole->hosts[index].mirrors[partition];
     struct server_log log;
     server_log(whole->hosts[index].server, (int32_t)partition, &log);
+    held->offline = log.offline;
     if (!log.open) {
         if (mirror->seen && !log.hosted) {     /* not its any more: the files go */
             held->end = held->flushed = 0;

@@ -292,7 +292,7 @@ static struct broker_partition *find(struct server *s, int32_t index)
 void server_log(struct server *s, int32_t index, struct server_log *out)
 {
     const struct broker_partition *partition = find(s, index);
-    *out = (struct server_log){ .hosted = partition != NULL };
+    *out = (struct server_log){ .hosted = partition != NULL, .offline = partition != NULL && atomic_load(&partition->stage) == BROKER_PARTITION_OFFLINE };
     if (partition == NULL || atomic_load(&partition->stage) != BROKER_PARTITION_OPEN) return;
     struct eng_log *log = atomic_load(&partition->log);
     out->open = true;

@@ -40,7 +40,7 @@ void server_ask_answered(struct server *s, struct coord_request *request);
 /* A follower's request, whose reference passes over; served(arg, NULL): this one can read nothing. */
 void server_serve(struct server *s, struct ot_buf *request, void (*served)(void *arg, struct ot_buf *answer), void *arg);
 
-struct server_log { bool hosted, open, cutting; int64_t end, flushed; const struct replica *replica; };
+struct server_log { bool hosted, open, offline, cutting; int64_t end, flushed; const struct replica *replica; };
 void server_log(struct server *s, int32_t partition, struct server_log *out);
 /* Bytes of batches from offset on, below limit, though the power may be off. */
 size_t server_read(struct server *s, int32_t partition, int64_t offset, int64_t limit, uint8_t *data, size_t cap);
