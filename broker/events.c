@@ -219,6 +219,7 @@ static void note_isr(void *arg, const struct broker_event *event)
     const struct telling *telling = arg;
     const struct broker_isr_change change = { telling->wall_ms, event->type == BROKER_EVENT_ISR_EXPAND, event->reason };
     struct broker_view_topic topic;
+    if (!telling->events->started) return;     /* the partitions are not there yet, and remember nothing of what was before this start */
     if ((event->type != BROKER_EVENT_ISR_SHRINK && event->type != BROKER_EVENT_ISR_EXPAND) || !broker_view_topic(telling->after, event->topic, &topic)) return;
     struct broker_partition *partition = broker_partition_find_id(telling->events->broker, &topic.id, event->partition);
     if (partition == NULL) return;
@@ -230,6 +231,7 @@ static void note_isr(void *arg, const struct broker_event *event)
 static void forget_isr(struct broker_events *events)
 {
     uint32_t count = 0;
+    if (!events->started) return;
     struct broker_partition **list = broker_partitions_copy(broker_core_of(events->broker), &count);
     for (uint32_t i = 0; list != NULL && i < count; i++) {
         broker_partition_isr_changed(list[i], &(struct broker_isr_change){ 0 });
