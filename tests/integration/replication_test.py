@@ -7,7 +7,7 @@ import batch
 import harness
 import pytest
 from admin import Admin, error
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from java import TOOLS, java, need_java
 
 
@@ -80,12 +80,24 @@ class Load:
         return self
 
 
+def end_of(consumer, topic, partition):
+    """The high watermark, from whoever leads by then: leaders may be on their way."""
+    def ask():
+        try:
+            return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)
+        except KafkaException as error:
+            assert error.args[0].code() in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE,
+                                            KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError._TRANSPORT), error
+            return None
+    return harness.until(ask, 60, f"the end of {topic}-{partition}")[1]
+
+
 def read_all(bootstrap, topic, partitions=1):
     """{partition: [(offset, value)]} of what a read_committed consumer sees."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
     # a leader that is new gives out less than was acknowledged until its followers have fetched, which is an end too; where the log ends it says only then
-    ends = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=60)[1] for p in range(partitions)}
+    ends = {p: end_of(consumer, topic, p) for p in range(partitions)}
     rows, ended, until = {p: [] for p in range(partitions)}, set(), time.monotonic() + 60
     while len(ended) < partitions and time.monotonic() < until:
         message = consumer.poll(1)
