@@ -79,6 +79,16 @@ static void an_event_is_kept_and_its_emitter_is_told(void **state)
     assert_int_equal(reading.gaps, 0);
 }
 
+/* The executor that takes events in waits until it is let go. */
+struct held { struct ot_task task; _Atomic bool let_go; struct waited done; };
+
+static void hold(struct ot_task *task)
+{
+    struct held *held = OT_CONTAINER(task, struct held, task);
+    while (!atomic_load(&held->let_go)) sched_yield();
+    wake(&held->done);
+}
+
 /* What the queue has no room for is refused at once, counted, and the count is told; what was taken is kept, or its emitter hears that it is not. */
 static void too_many_events_are_refused_and_counted(void **state)
 {
@@ -86,13 +96,17 @@ static void too_many_events_are_refused_and_counted(void **state)
     struct kept of = { 0 };
     struct reading reading = { 0 };
     uint32_t taken = 0, refused = 0;
+    struct held held = { .task.run = hold, .done = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false } };
     start(house);
     assert_int_equal(house->err, OT_OK);
+    ot_exec_post(ot_exec_thread_exec(house->background), &held.task);
     for (int64_t i = 0; refused < 1000 && i < 1000000; i++) {
         if (emit(house, &of, i)) taken++;
         else refused++;
     }
     assert_int_equal(refused, 1000);
+    atomic_store(&held.let_go, true);
+    wait_for(&held.done);
     while (atomic_load(&of.ok) < taken) sched_yield();
     for (; !emit(house, &of, -1); refused++) sched_yield();    /* with it all refusals are told */
     while (atomic_load(&of.ok) < taken + 1) sched_yield();
