@@ -37,7 +37,7 @@
     X(coordinator_election_timeout_ms, "coordinator.election.timeout.ms", INT, "1000", 50, 60000, NULL, RESTART, NULL, "silence of the coordinator after which another one is elected, once to twice as long; it is heard of ten times in it") \
     X(coordinator_auto_readmit, "coordinator.auto.readmit", BOOL, "true", 0, 0, NULL, RESTART, NULL, "a voter that comes back with another directory is given its vote again by itself, once most of the other voters agree") \
     X(broker_heartbeat_interval_ms, "broker.heartbeat.interval.ms", INT, "2000", 50, 60000, NULL, RESTART, NULL, "how often a broker tells the coordinator that it lives") \
-    X(broker_session_timeout_ms, "broker.session.timeout.ms", INT, "9000", 200, 600000, NULL, RESTART, NULL, "silence of a broker after which it is taken for gone") \
+    X(broker_session_timeout_ms, "broker.session.timeout.ms", INT, "9000", 200, 600000, NULL, RESTART, NULL, "within this time others lead for a broker that is silent (it is taken for gone after 95 % of it)") \
     X(ottla_leader_lease, "ottla.leader.lease", CHOICE, "none", 0, 0, "none|strict", RESTART, NULL, "strict: a broker that the coordinator may take for gone refuses acks=0 and acks=1 records") \
     X(ottla_shutdown_handover_timeout_ms, "ottla.shutdown.handover.timeout.ms", LONG, "10000", 0, 600000, NULL, RESTART, NULL, "how long a stopping broker waits until others have taken over what it leads") \
     X(ottla_broker_maintenance, "ottla.broker.maintenance", BOOL, "false", 0, 0, NULL, PER_BROKER, NULL, "this broker leads only what nobody else can, until it is false again: `ottla cluster drain`; kept by the cluster, not in a file") \

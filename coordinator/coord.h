@@ -51,8 +51,8 @@ struct coord_heartbeat {
     bool want_shutdown;                                        /* once is for good: it is given nothing more to lead. Again, when that was applied: others lead, and it is in no isr where
                                                                 * others are. Said while the others in sync have all that this broker answered acks=1 for. See may_stop */
 };
-/* How long a broker whose heartbeat was sent then and answered knows that nobody was made leader in its place for its silence, by its own clock: the coordinator counts the session
- * from when it heard, and clocks may differ by a tenth. What an operator moves, the leader hands over itself. */
+/* How long a broker whose heartbeat was sent then and answered knows that nobody was made leader in its place for its silence, by its own clock: 85 % of its session. The coordinator takes
+ * it for gone after 95 %, counted from when it heard, so that others lead within the session; clocks may differ by a tenth. What an operator moves, the leader hands over itself. */
 uint64_t coord_lease_end_us(uint64_t sent_us, uint64_t session_us);
 /* A broker is taken for gone: its session ended (the coordinator's own doing), or its process is known to have died. broker_epoch not current: nothing. */
 struct coord_fence_ask { int32_t broker_id; int64_t broker_epoch; };
@@ -170,7 +170,7 @@ struct coord_config {
     bool join;                                                 /* a blank node does not found, but becomes part of the cluster of those voters */
     bool observer;                                             /* follows without folder: stores nothing, never votes */
     uint64_t election_timeout_us, heartbeat_us;                /* 0: 1 s, 100 ms */
-    uint64_t session_us;                                       /* a broker not heard of for so long is fenced; 0: never */
+    uint64_t session_us;                                       /* a broker not heard of for 95 % of it is fenced; 0: never */
     uint64_t history_bytes;                                    /* of committed deltas kept for those behind; 0: 4 MiB */
     struct coord_levels levels;                                /* zero: coord_levels_known. Simulations have nodes of several builds in one process */
 };

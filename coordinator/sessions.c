@@ -1,7 +1,8 @@
 /* Who was heard of, and which version each broker has applied: in the coordinator's memory, not in the value. A new coordinator grants everyone a full session. */
 #include "coordinator/state.h"
 
-#define LEASE_PERCENT 90
+#define LEASE_PERCENT 85
+#define SILENCE_PERCENT 95           /* so that others lead before the session that was set is over: fencing, publishing and being heard of take time too */
 
 static struct coord_session *session_of(struct coord *coord, int32_t id)
 {
@@ -18,6 +19,8 @@ static struct coord_session *session_of(struct coord *coord, int32_t id)
     return session;
 }
 
+static uint64_t silence_us(const struct coord *coord) { return coord->config.session_us / 100 * SILENCE_PERCENT; }
+
 uint64_t coord_lease_end_us(uint64_t sent_us, uint64_t session_us)
 {
     return sent_us + (COORD_BUG(LONG_LEASE) ? session_us : session_us / 100 * LEASE_PERCENT);
@@ -32,7 +35,7 @@ void coord_session_heard(struct coord *coord, const struct coord_heartbeat *ask)
         session->applied_version = session->broker_epoch == ask->broker_epoch ? OT_MAX(session->applied_version, ask->applied_version) : ask->applied_version;
         session->moved &= session->broker_epoch == ask->broker_epoch;
         session->broker_epoch = ask->broker_epoch;
-        coord->sessions_due_us = OT_MIN(coord->sessions_due_us, coord->now_us + coord->config.session_us);
+        coord->sessions_due_us = OT_MIN(coord->sessions_due_us, coord->now_us + silence_us(coord));
     }
 }
 
@@ -89,7 +92,7 @@ void coord_sessions_begin(struct coord *coord)
     for (uint32_t i = 0; i < coord->live.count; i++) {
         coord_session_fenced(coord, coord->live.brokers[i].id, coord->committed.stamp.version);    /* who is fenced was so by then */
     }
-    coord->sessions_due_us = coord->now_us + coord->config.session_us;
+    coord->sessions_due_us = coord->now_us + silence_us(coord);
 }
 
 static bool is_live(const struct coord *coord, int32_t id)
@@ -101,7 +104,7 @@ static bool is_live(const struct coord *coord, int32_t id)
 bool coord_session_over(struct coord *coord, int32_t id)
 {
     const struct coord_session *session = session_of(coord, id);
-    return session != NULL && session->heard_us + coord->config.session_us <= coord->now_us;
+    return session != NULL && session->heard_us + silence_us(coord) <= coord->now_us;
 }
 
 /* All that are over go in one publication: see coord_ask_fence. */
@@ -113,7 +116,7 @@ void coord_sessions_tick(struct coord *coord)
     coord->sessions_due_us = UINT64_MAX;
     for (uint32_t i = 0; i < coord->session_count; i++) {
         const struct coord_session *session = &coord->sessions[i];
-        uint64_t ends_us = session->heard_us + coord->config.session_us;
+        uint64_t ends_us = session->heard_us + silence_us(coord);
         if (!is_live(coord, session->id)) {
             continue;
         }
