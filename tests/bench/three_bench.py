@@ -19,6 +19,7 @@ import batch
 import cluster
 import harness
 import java
+import page_cache
 from apache_kafka import Kafka
 from harness import until
 from wire import Connection
@@ -170,6 +171,8 @@ def loader_words(side, leader, mode, topic, partitions, gigabytes, records, acks
 def load(side, topics, gigabytes, records, in_flight, acks=-1):
     """All at once: {leader: its topic}, each with a loader of its own and an equal part. (CPU seconds of the brokers, bytes, seconds)."""
     pids = side.pids()
+    if gigabytes >= page_cache.WORTH_GB:
+        page_cache.fill()
     begin_s, begin = cpu_s(pids), time.monotonic()
     loaders = [subprocess.Popen(loader_words(side, leader, "produce", topic, 2, gigabytes / len(topics), records, acks, in_flight), stdout=subprocess.PIPE)
                for leader, topic in topics.items()]
@@ -379,6 +382,7 @@ def behind(side):
     side.nodes[victim].kill()
     until(lambda: victim not in side.brokers(controller), 60, "a broker taken for gone", 0.05)
     pids = [side.nodes[i].process.pid for i in IDS if i != victim]
+    page_cache.fill()
     subprocess.run(loader_words(side, controller, "produce", "behind", 2, 1.0, 1000, 1, 4), stdout=subprocess.DEVNULL, check=True, timeout=180)
     before, begin = cpu_s(pids), time.monotonic()
     side.nodes[victim].start(wait=False)
