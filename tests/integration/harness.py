@@ -4,11 +4,15 @@ OTTLA_TEST_PRESET  which build to test (release)
 OTTLA_TEST_BOOTSTRAP  host:port of a broker that already runs: client tests then speak to that one (to check the tests
                    against another broker); tests that need a server of their own are skipped
 """
+import fcntl
+import functools
 import os
+import random
 import re
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -38,24 +42,42 @@ def until(condition, bound_s, what, step_s=0.02):
         time.sleep(step_s)  # poll
 
 
+PORTS = range(10240, int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0]) or 32768)     # outgoing connections take none of these from a broker that is down
+
+
+@functools.cache
+def reservations():
+    """A lock of one byte of this file is a port of this process until it ends, whoever listens there."""
+    return open(Path(tempfile.gettempdir()) / "ottla-test-ports", "a+b", buffering=0)
+
+
+def reserve(port):
+    if port in given_ports:                    # a second lock of one's own would be granted
+        return False
+    try:
+        fcntl.lockf(reservations(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    given_ports.add(port)
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)                # what only waits out a closed connection is free
+        try:
+            s.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
 given_ports = set()
 
 
 def free_ports(count):
-    """None of them twice in one run: what was given may not be listened on yet (two brokers of a cluster, prepared one after the other)."""
-    sockets = []
-    try:
-        while count > 0:
-            s = socket.socket()
-            sockets.append(s)
-            s.bind(("127.0.0.1", 0))
-            count -= s.getsockname()[1] not in given_ports
-        fresh = [s.getsockname()[1] for s in sockets if s.getsockname()[1] not in given_ports]
-        given_ports.update(fresh)
-        return fresh
-    finally:
-        for s in sockets:
-            s.close()
+    """None of them twice in one run, nor in two runs side by side: what was given may not be listened on yet, or not at the moment."""
+    fresh = []
+    while len(fresh) < count:
+        assert len(given_ports) < len(PORTS) // 2, "ports run out"
+        fresh += [port for port in [random.choice(PORTS)] if reserve(port)]
+    return fresh
 
 
 def http(url, method="GET", body=None, headers=None, timeout_s=10):
