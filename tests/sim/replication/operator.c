@@ -72,7 +72,7 @@ void operate_recover(struct world *w, uint32_t partition)
     }
     /* of the whole: a server that misses a directory, its own or that of a double which took its place, waits for others or for an operator, who comes when faults are over and everybody else
      * is back: whoever is still to come may have all of it, and lead by itself */
-    const bool helped = w->lane && w->calm && !more && (w->swarm.beyond || w->doubles > 0);
+    const bool helped = w->lane && w->calm && !more && (w->swarm.beyond || w->doubles > 0 || w->wiped > 0);
     struct coord_contest contest = { .unclean = (w->swarm.unclean && w->swarm.beyond) || helped, .waited = ot_rng_chance(&w->rng, 0.1) };
     coord_contest_decide(&row, answers, count, &contest, &verdict);
     if (!verdict.elects) {
