@@ -36,7 +36,7 @@
     X(connections,                               GAUGE,     NONE,    "listener",             "open connections") \
     X(connections_accepted_total,                COUNTER,   NONE,    "listener",             "connections accepted") \
     X(connections_rejected_total,                COUNTER,   NONE,    "listener,reason",      "connections refused or closed by a limit") \
-    X(sent_bytes_total,                          COUNTER,   BYTES,   "path",                 "response bytes by the way they took: sendfile, mapped (gRPC, from the page cache), copy or tls") \
+    X(sent_bytes_total,                          COUNTER,   BYTES,   "path",                 "response bytes, those to other brokers too, by the way they took: sendfile, mapped (gRPC, from the page cache), copy or tls") \
     X(throttle_seconds_total,                    COUNTER,   SECONDS, "quota",                "time that clients were told to hold back") \
     X(partitions_led,                            GAUGE,     NONE,    "",                     "partitions that this broker leads") \
     X(partitions_hosted,                         GAUGE,     NONE,    "",                     "partitions with a replica here") \

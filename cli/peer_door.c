@@ -115,10 +115,11 @@ int cli_peer_bind(struct cli_peer_door *door, const struct broker_config *config
     return -1;
 }
 
-enum ot_err cli_peer_start(struct cli_peer_door *door, struct broker *broker, struct ot_mem_budget *budget, struct ot_exec *io_exec)
+enum ot_err cli_peer_start(struct cli_peer_door *door, struct broker *broker, struct ot_mem_budget *budget, struct ot_exec *io_exec, struct ot_metrics *metrics)
 {
     if (!door->wanted) return OT_OK;
     const struct rpc_kafka_setup setup = { .listeners = &door->door, .listener_count = 1, .peer = true, .io = ot_io_real(), .io_exec = io_exec,
+        .metrics = metrics,
         .request_pool = ot_mem_pool_buffers(&budget->pools[OT_MEM_peers]), .response_pool = ot_mem_pool_buffers(&budget->pools[OT_MEM_responses]) };
     if (setup.request_pool == NULL || setup.response_pool == NULL) return OT_ERR_NO_MEMORY;
     const enum ot_err err = rpc_kafka_server_start(broker, &setup, &door->server);

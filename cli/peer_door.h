@@ -21,7 +21,7 @@ struct cli_peer_door {
 int cli_peer_read(struct cli_peer_door *door, const struct broker_config *config);     /* opens nothing */
 int cli_peer_bind(struct cli_peer_door *door, const struct broker_config *config);
 /* Between broker_make and broker_begin. */
-OT_MUST_CHECK enum ot_err cli_peer_start(struct cli_peer_door *door, struct broker *broker, struct ot_mem_budget *budget, struct ot_exec *io_exec);
+OT_MUST_CHECK enum ot_err cli_peer_start(struct cli_peer_door *door, struct broker *broker, struct ot_mem_budget *budget, struct ot_exec *io_exec, struct ot_metrics *metrics);
 void cli_peer_stop(struct cli_peer_door *door);            /* after broker_leave */
 
 #endif

@@ -156,7 +156,7 @@ static enum ot_err start_broker(struct house *house)
     };
     if (setup.decode_pool == NULL || house->peer.setup.pool == NULL) return OT_ERR_NO_MEMORY;
     enum ot_err err = broker_make(&setup, &house->broker);
-    if (err == OT_OK) err = cli_peer_start(&house->peer, house->broker, &house->budget, ot_exec_pool_exec(house->io_pool));
+    if (err == OT_OK) err = cli_peer_start(&house->peer, house->broker, &house->budget, ot_exec_pool_exec(house->io_pool), house->metrics);
     return err == OT_OK ? broker_begin(house->broker) : err;
 }
 

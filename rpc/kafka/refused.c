@@ -68,7 +68,7 @@ void rpc_refused(struct rpc_kafka_server *server, struct ot_conn *conn, const st
         ot_log(OT_LOG_WARN, "kafka", "request_refused", "api=%s version=%s served=%s software=%s software_version=%s client_id=%s address=%s", api, version, range,
             said(about.software), said(about.version), said(about.client_id), ot_conn_peer_host(conn));
     }
-    if (server->metrics == NULL) return;
+    if (server->metrics == NULL || server->peer) return;
     const char *labels[] = { api, version, about.software, about.version };
     struct ot_series *series = ot_series_get(server->metrics, OT_METRIC_requests_refused_total, labels);
     ot_series_add(series, 1);
@@ -104,14 +104,15 @@ static void metrics_fill(void *arg, struct ot_metrics *metrics)
     const uint32_t loops = ot_net_loop_count(server->net);
     (void)metrics;
     ot_net_stats(server->net, &stats);
+    more(server->sent_sendfile, &server->told_sendfile, stats.sendfile_bytes);
+    more(server->sent_copy, &server->told_copy, stats.bytes_out - OT_MIN(stats.bytes_out, stats.sendfile_bytes));
+    more(server->cold_reads, &server->told_cold_reads, stats.cold_reads);
+    if (server->peer) return;
     for (uint32_t i = 0; i < loops; i++) busy += ot_net_loop_busy_ratio(server->net, i);
     ot_series_set(server->busy, busy / loops);
-    ot_series_set_total(server->sent_sendfile, stats.sendfile_bytes);
-    more(server->sent_copy, &server->told_copy, stats.bytes_out - OT_MIN(stats.bytes_out, stats.sendfile_bytes));
     ot_series_set_total(server->rejected_limit, stats.refused_limit);
     ot_series_set_total(server->rejected_ip, stats.refused_limit_ip);
     ot_series_set_total(server->rejected_descriptor, stats.refused_no_descriptor);
-    more(server->cold_reads, &server->told_cold_reads, stats.cold_reads);
 }
 
 static struct ot_series *series(struct rpc_kafka_server *server, enum ot_metric metric, const char *first, const char *second)
@@ -122,7 +123,7 @@ static struct ot_series *series(struct rpc_kafka_server *server, enum ot_metric 
 
 void rpc_metrics_listener(struct rpc_kafka_server *server, struct rpc_listener *listener)
 {
-    if (server->metrics == NULL) return;
+    if (server->metrics == NULL || server->peer) return;
     listener->open = series(server, OT_METRIC_connections, listener->name, NULL);
     listener->accepted = series(server, OT_METRIC_connections_accepted_total, listener->name, NULL);
 }
@@ -130,19 +131,20 @@ void rpc_metrics_listener(struct rpc_kafka_server *server, struct rpc_listener *
 void rpc_metrics_init(struct rpc_kafka_server *server)
 {
     if (server->metrics == NULL) return;
+    server->sent_sendfile = series(server, OT_METRIC_sent_bytes_total, "sendfile", NULL);
+    server->sent_copy = series(server, OT_METRIC_sent_bytes_total, "copy", NULL);
+    server->cold_reads = series(server, OT_METRIC_log_cold_reads_total, NULL, NULL);
+    ot_metrics_before_read(server->metrics, metrics_fill, server);
+    if (server->peer) return;              /* of brokers what goes out is counted; how long a client waits and who is let in are about clients */
     for (uint32_t i = 0; i < rpc_api_count; i++) {
         const char *name = ot_api_find(rpc_apis[i].key)->name;
         server->series[i] = (struct rpc_series){ series(server, OT_METRIC_requests_total, name, "NONE"),
             series(server, OT_METRIC_request_duration_seconds, name, NULL), series(server, OT_METRIC_request_bytes_total, name, NULL) };
     }
     server->busy = series(server, OT_METRIC_handler_busy_ratio, NULL, NULL);
-    server->sent_sendfile = series(server, OT_METRIC_sent_bytes_total, "sendfile", NULL);
-    server->sent_copy = series(server, OT_METRIC_sent_bytes_total, "copy", NULL);
-    server->cold_reads = series(server, OT_METRIC_log_cold_reads_total, NULL, NULL);
     server->rejected_limit = series(server, OT_METRIC_connections_rejected_total, "kafka", "max.connections");
     server->rejected_ip = series(server, OT_METRIC_connections_rejected_total, "kafka", "max.connections.per.ip");
     server->rejected_descriptor = series(server, OT_METRIC_connections_rejected_total, "kafka", "descriptors");
-    ot_metrics_before_read(server->metrics, metrics_fill, server);
 }
 
 void rpc_metrics_answered(struct rpc_request *request)
@@ -150,7 +152,7 @@ void rpc_metrics_answered(struct rpc_request *request)
     struct rpc_kafka_server *server = request->server;
     const int64_t now_us = ot_exec_now_us(ot_conn_exec(request->conn));
     rpc_slow_look(request, now_us);
-    if (server->metrics == NULL) return;
+    if (server->metrics == NULL || server->peer) return;
     const struct rpc_series *mine = &server->series[request->row - rpc_apis];
     ot_series_observe_us(mine->duration, now_us - request->reply->received_us);
     ot_series_add(mine->bytes, request->reply->bytes);

@@ -125,7 +125,7 @@ struct rpc_kafka_server {
     pthread_mutex_t limits_mutex;
     struct ot_net_limits limits;               /* as last told to the net */
     struct rpc_series { struct ot_series *ok, *duration, *bytes; } series[RPC_APIS_MAX];
-    _Atomic uint64_t told_copy, told_cold_reads;           /* what the series have of ours */
+    _Atomic uint64_t told_copy, told_sendfile, told_cold_reads;        /* what the series have of ours */
     struct ot_series *sent_copy, *sent_sendfile, *busy, *rejected_limit, *rejected_ip, *rejected_descriptor, *cold_reads;
     pthread_mutex_t refused_mutex;         /* guards the set below */
     uint64_t refused_seen[1024];           /* hashes of what was logged: open addressing, never more than half full */

@@ -26,7 +26,7 @@ struct rpc_kafka_setup {
     struct ot_pool *response_pool;         /* answers not yet sent, without the file ranges in them; outlives the server */
     struct ot_io *io;                      /* probes and reads cold ranges */
     struct ot_exec *io_exec;
-    struct ot_metrics *metrics;            /* may be NULL */
+    struct ot_metrics *metrics;            /* may be NULL. Of a peer server what it sent and read cold alone: the others speak of clients */
     struct broker_slow *slow;              /* takes what was slow; outlives the server; may be NULL */
 };
 

@@ -219,6 +219,70 @@ static void voters_are_added_and_removed_in_every_version(void **state)
     door_stop();
 }
 
+struct counted { uint64_t sent, requests, connections; };
+
+static void add_counted(void *arg, const struct ot_metric_reading *reading)
+{
+    struct counted *out = arg;
+    if (reading->metric == OT_METRIC_sent_bytes_total) out->sent += reading->total;
+    if (reading->metric == OT_METRIC_requests_total) out->requests += reading->total;
+    if (reading->metric == OT_METRIC_connections_accepted_total) out->connections += reading->total;
+}
+
+/* A client has its answer before the loop has counted it. */
+static struct counted count_once_told(struct rpc_kafka_server *peers, struct rpc_kafka_server *clients, uint64_t least)
+{
+    struct ot_net_stats to_peers, to_clients = { 0 };
+    struct counted out;
+    for (int i = 0; i < 10000; i++) {
+        out = (struct counted){ 0 };
+        ot_metrics_each(door.metrics, add_counted, &out);
+        ot_net_stats(rpc_kafka_server_net(peers), &to_peers);
+        if (clients != NULL) ot_net_stats(rpc_kafka_server_net(clients), &to_clients);
+        if (out.sent >= least && out.sent == to_peers.bytes_out + to_clients.bytes_out && (clients == NULL || out.requests > 0)) return out;
+        struct timeval pause = { .tv_usec = 1000 };
+        select(0, NULL, NULL, NULL, &pause);
+    }
+    fail_msg("%llu bytes counted, %llu sent to peers and %llu to clients", (unsigned long long)out.sent, (unsigned long long)to_peers.bytes_out, (unsigned long long)to_clients.bytes_out);
+    return out;
+}
+
+static void ask_once(int fd)
+{
+    struct ot_metadata_request metadata;
+    struct ot_metadata_response cluster;
+    ot_metadata_request_defaults(&metadata);
+    exchange(fd, OT_API_METADATA, 12, &metadata, &cluster);
+}
+
+/* Two doors, one metric: neither writes over what the other counted, and what is about clients stays so. */
+static void what_peers_are_sent_is_counted_with_what_clients_are_sent(void **state)
+{
+    (void)state;
+    start(true);
+    struct rpc_kafka_server *peers = door.server;
+    const int peer = client();
+    struct ot_peer_hello_response said;
+    hello(peer, "friend", &said);
+    ask_once(peer);
+    const struct counted first = count_once_told(peers, NULL, 1);
+    assert_int_equal(first.requests, 0);
+    assert_int_equal(first.connections, 0);
+    const struct rpc_kafka_setup setup = { .request_pool = door.requests, .response_pool = door.answers, .io = ot_io_real(), .io_exec = ot_exec_pool_exec(fake.pool), .metrics = door.metrics };
+    assert_int_equal(rpc_kafka_server_start(fake_pointer(), &setup, &door.server), OT_OK);
+    const int one = client();
+    ask_once(one);
+    ask_once(peer);
+    const struct counted second = count_once_told(peers, door.server, first.sent + 1);
+    assert_int_equal(second.requests, 1);
+    assert_int_equal(second.connections, 1);
+    close(peer);
+    close(one);
+    rpc_kafka_server_stop(peers, 10000);
+    rpc_kafka_server_free(peers);
+    door_stop();
+}
+
 static void brokers_are_forgotten_in_kafkas_words(void **state)
 {
     struct ot_unregister_broker_request ask = { .broker_id = 9 };
@@ -239,4 +303,5 @@ static void brokers_are_forgotten_in_kafkas_words(void **state)
 
 TEST_MAIN(cmocka_unit_test(brokers_are_forgotten_in_kafkas_words), cmocka_unit_test(voters_are_added_and_removed_in_every_version), cmocka_unit_test(a_peer_that_said_hello_is_heard),
         cmocka_unit_test(requests_of_the_rest_api_are_answered_and_let_go),
-        cmocka_unit_test(lag_is_told_in_the_order_asked), cmocka_unit_test(who_said_nothing_is_not), cmocka_unit_test(a_listener_for_clients_knows_nothing_of_peers))
+        cmocka_unit_test(lag_is_told_in_the_order_asked), cmocka_unit_test(who_said_nothing_is_not),
+        cmocka_unit_test(what_peers_are_sent_is_counted_with_what_clients_are_sent), cmocka_unit_test(a_listener_for_clients_knows_nothing_of_peers))
