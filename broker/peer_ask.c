@@ -116,14 +116,21 @@ static enum ot_err durable_out(const struct coord_durable_ask *from, struct ot_a
 {
     struct ot_peer_ask_request_durable *to;
     ONE(arena, to);
+    if (from->count == 0) return OT_ERR_MALFORMED;
     out->durable = to;
     to->broker_id = from->broker_id;
     to->broker_epoch = from->broker_epoch;
-    to->topic_id = from->topic_id;
-    to->partition = from->partition;
-    to->leader_epoch = from->leader_epoch;
-    to->partition_epoch = from->partition_epoch;
-    to->durable_class = (int8_t)from->class_;
+    to->topic_id = from->items[0].topic_id;
+    to->partition = from->items[0].partition;
+    to->leader_epoch = from->items[0].leader_epoch;
+    to->partition_epoch = from->items[0].partition_epoch;
+    to->durable_class = (int8_t)from->items[0].class_;
+    ARRAY(arena, to->more, from->count - 1);
+    for (uint32_t i = 1; i < from->count; i++) {
+        const struct coord_report *one = &from->items[i];
+        to->more.items[i - 1] = (struct ot_peer_ask_request_report){ .topic_id = one->topic_id, .partition = one->partition, .leader_epoch = one->leader_epoch,
+            .partition_epoch = one->partition_epoch, .durable_class = (int8_t)one->class_ };
+    }
     return OT_OK;
 }
 
@@ -330,11 +337,20 @@ static enum ot_err configs_in(const struct ot_peer_ask_request_configs *from, st
     return OT_OK;
 }
 
-static enum ot_err durable_in(const struct ot_peer_ask_request_durable *from, int32_t sender, struct coord_durable_ask *to)
+static bool is_class(int8_t class_) { return class_ >= COORD_DURABLE_NONE && class_ <= COORD_DURABLE_ALL; }
+
+static enum ot_err durable_in(const struct ot_peer_ask_request_durable *from, int32_t sender, struct ot_arena *arena, struct coord_durable_ask *to)
 {
-    if (from == NULL || from->broker_id != sender || from->durable_class < COORD_DURABLE_NONE || from->durable_class > COORD_DURABLE_ALL) return OT_ERR_MALFORMED;
-    *to = (struct coord_durable_ask){ from->broker_id, from->broker_epoch, from->topic_id, from->partition, from->leader_epoch, from->partition_epoch,
-        (enum coord_durable)from->durable_class };
+    if (from == NULL || from->broker_id != sender || !is_class(from->durable_class)) return OT_ERR_MALFORMED;
+    struct coord_report *items = ot_arena_array(arena, (size_t)from->more.count + 1, sizeof *items);
+    if (items == NULL) return OT_ERR_NO_MEMORY;
+    items[0] = (struct coord_report){ from->topic_id, from->partition, from->leader_epoch, from->partition_epoch, (enum coord_durable)from->durable_class, OT_OK };
+    for (int32_t i = 0; i < from->more.count; i++) {
+        const struct ot_peer_ask_request_report *one = &from->more.items[i];
+        if (!is_class(one->durable_class)) return OT_ERR_MALFORMED;
+        items[i + 1] = (struct coord_report){ one->topic_id, one->partition, one->leader_epoch, one->partition_epoch, (enum coord_durable)one->durable_class, OT_OK };
+    }
+    *to = (struct coord_durable_ask){ from->broker_id, from->broker_epoch, items, (uint32_t)from->more.count + 1 };
     return OT_OK;
 }
 
@@ -420,7 +436,7 @@ enum ot_err broker_peer_ask_read(const struct ot_peer_ask_request *in, int32_t s
         if (in->producer_ids == NULL || in->producer_ids->count < 1) return OT_ERR_MALFORMED;
         out->u.producer_ids.count = in->producer_ids->count;
         return OT_OK;
-    case COORD_ASK_DURABLE: return durable_in(in->durable, sender, &out->u.durable);
+    case COORD_ASK_DURABLE: return durable_in(in->durable, sender, arena, &out->u.durable);
     case COORD_ASK_VOTERS: return voters_in(in->voters, &out->u.voters);
     case COORD_ASK_READ: return OT_OK;
     case COORD_ASK_ALTER: return alter_in(in->alter, sender, arena, &out->u.alter);
@@ -448,9 +464,15 @@ enum ot_err broker_peer_ask_read(const struct ot_peer_ask_request *in, int32_t s
 
 /* ---- answers: errors go by name, for those of the house have no number outside */
 
+/* Of a single report there are none, as before there were several: its error is that of the request. */
 static uint32_t item_count(const struct coord_request *request)
 {
-    return request->ask == COORD_ASK_ALTER ? request->u.alter.count : request->ask == COORD_ASK_PREFER ? request->u.prefer.count : 0;
+    switch (request->ask) {
+    case COORD_ASK_ALTER: return request->u.alter.count;
+    case COORD_ASK_PREFER: return request->u.prefer.count;
+    case COORD_ASK_DURABLE: return request->u.durable.count > 1 ? request->u.durable.count : 0;
+    default: return 0;
+    }
 }
 
 enum ot_err broker_peer_answer_write(const struct coord_request *request, struct ot_arena *arena, struct ot_peer_ask_response *out)
@@ -478,6 +500,10 @@ enum ot_err broker_peer_answer_write(const struct coord_request *request, struct
             to->leader = request->u.prefer.items[i].leader;
             continue;
         }
+        if (request->ask == COORD_ASK_DURABLE) {
+            to->error = ot_str_of(ot_err_name(request->u.durable.items[i].error));
+            continue;
+        }
         to->error = ot_str_of(ot_err_name(request->u.alter.items[i].error));
         to->leader_epoch = request->u.alter.items[i].leader_epoch;
         to->partition_epoch = request->u.alter.items[i].partition_epoch;
@@ -499,10 +525,16 @@ static bool error_in(struct ot_str name, enum ot_err *out)
     return true;
 }
 
+/* Of several reports a coordinator of an older build answers for the first. */
+static bool first_alone(const struct ot_peer_ask_response *in, const struct coord_request *request)
+{
+    return request->ask == COORD_ASK_DURABLE && request->u.durable.count > 1 && in->items.count == 0;
+}
+
 enum ot_err broker_peer_answer_read(const struct ot_peer_ask_response *in, struct coord_request *request)
 {
     enum ot_err error, one;
-    if (!error_in(in->error, &error) || (error == OT_OK && in->items.count != (int32_t)item_count(request))) return OT_ERR_MALFORMED;
+    if (!error_in(in->error, &error) || (error == OT_OK && in->items.count != (int32_t)item_count(request) && !first_alone(in, request))) return OT_ERR_MALFORMED;
     for (int32_t i = 0; error == OT_OK && i < in->items.count; i++) {
         if (!error_in(in->items.items[i].error, &one)) return OT_ERR_MALFORMED;
     }
@@ -519,9 +551,15 @@ enum ot_err broker_peer_answer_read(const struct ot_peer_ask_response *in, struc
     request->may_stop = in->may_stop;
     request->fenced = in->fenced;
     request->dir_missing = in->dir_missing;
+    if (error == OT_OK && first_alone(in, request))
+        for (uint32_t i = 0; i < request->u.durable.count; i++) request->u.durable.items[i].error = i == 0 ? OT_OK : OT_ERR_UNSUPPORTED_VERSION;
     for (int32_t i = 0; error == OT_OK && i < in->items.count; i++) {
         const struct ot_peer_ask_response_item *from = &in->items.items[i];
         (void)error_in(from->error, &one);
+        if (request->ask == COORD_ASK_DURABLE) {
+            request->u.durable.items[i].error = one;
+            continue;
+        }
         if (request->ask == COORD_ASK_PREFER) {
             request->u.prefer.items[i].error = one;
             request->u.prefer.items[i].leader = from->leader;

@@ -1,4 +1,4 @@
-/* What leaders want of the coordinator: another ISR (AlterPartition), many in one request; and that durable_since be set or struck out.
+/* What leaders want of the coordinator: another ISR (AlterPartition), many in one request; and that durable_since be set or struck out, likewise.
  *
  * One request is under way at a time. Nothing is forgotten when it is not answered: a partition stays in the list until its machine has nothing to ask, and what it asks is
  * compare-and-set on its partition epoch, so that a second copy does no harm. */
@@ -59,14 +59,16 @@ static void alter_item_done(struct broker_replication *all, uint32_t i, enum ot_
     }
 }
 
-static void durable_done(struct broker_replication *all, enum ot_err error)
+static void report_done(struct broker_replication *all, uint32_t i, enum ot_err request_error)
 {
-    struct broker_partition *partition = all->alter.partitions[0];
-    const struct coord_durable_ask *asked = &all->alter.ask.request.u.durable;
-    if (error != OT_OK) return;
+    struct broker_partition *partition = all->alter.partitions[i];
+    const struct coord_report *told = &all->alter.reports[i];
+    if (request_error != OT_OK) return;
     pthread_mutex_lock(&partition->mutex);
     struct replica *replica = &partition->replica;
-    if (replica->role == REPLICA_LEADER && replica->row.leader_epoch == asked->leader_epoch && replica->row.partition_epoch == asked->partition_epoch) replica_durable_told(replica);
+    if (told->error == OT_ERR_UNSUPPORTED_VERSION) partition->ask_due_us = 0;      /* it was not looked at: at once again */
+    if (told->error == OT_OK && replica->role == REPLICA_LEADER && replica->row.leader_epoch == told->leader_epoch && replica->row.partition_epoch == told->partition_epoch)
+        replica_durable_told(replica);
     pthread_mutex_unlock(&partition->mutex);
 }
 
@@ -77,10 +79,10 @@ static void done_run(struct ot_task *task)
     const enum ot_err error = alter->ask.request.error;
     struct broker_partition *asked[BROKER_ALTERS_MAX];
     const uint32_t count = alter->count;
-    if (alter->what == BROKER_ASKS_DURABLE) durable_done(all, error);
     for (uint32_t i = 0; i < count; i++) {
         if (alter->what == BROKER_ASKS_ISR) alter_item_done(all, i, error);
-        asked[i] = alter->partitions[i];
+        if (alter->what == BROKER_TELLS_DURABLE) report_done(all, i, error);
+        asked[(i + count - 1) % count] = alter->partitions[i];     /* the first goes last: a coordinator of an older build looks at the first report alone */
     }
     alter->count = 0;
     alter->busy = false;
@@ -130,10 +132,9 @@ static void durable_item(struct broker_replication *all, struct broker_partition
 {
     struct broker_alter *alter = &all->alter;
     const struct coord_partition *row = &partition->replica.row;
-    alter->what = BROKER_ASKS_DURABLE;
+    alter->what = BROKER_TELLS_DURABLE;
+    alter->reports[alter->count] = (struct coord_report){ partition->topic->id, partition->index, row->leader_epoch, row->partition_epoch, class_, OT_OK };
     alter->partitions[alter->count++] = broker_partition_ref(partition);
-    alter->ask.request = (struct coord_request){ .ask = COORD_ASK_DURABLE, .if_version = -1, .u.durable = { all->core->node_id, all->setup.broker_epoch(all->setup.arg),
-        partition->topic->id, partition->index, row->leader_epoch, row->partition_epoch, class_ } };
 }
 
 static void loss_item(struct broker_replication *all, struct broker_partition *partition)
@@ -175,7 +176,8 @@ static enum wish look_at(struct broker_replication *all, struct broker_partition
         wish = room && may_ask(all, partition, proposal.number) ? WISH_ISR : WISH_LATER;
         if (wish == WISH_ISR) add_item(all, partition, &proposal);
     } else if (replica_durable_due(&partition->replica, &durable)) {
-        wish = all->alter.count == 0 && may_ask(all, partition, -1 - (int64_t)durable) ? WISH_DURABLE : WISH_LATER;
+        const bool room = (all->alter.count == 0 || all->alter.what == BROKER_TELLS_DURABLE) && all->alter.count < BROKER_ALTERS_MAX;
+        wish = room && may_ask(all, partition, -1 - (int64_t)durable) ? WISH_DURABLE : WISH_LATER;
         if (wish == WISH_DURABLE) durable_item(all, partition, durable);
     }
     pthread_mutex_unlock(&partition->mutex);
@@ -191,7 +193,7 @@ void broker_news_pump(struct broker_replication *all)
     for (uint32_t i = 0; i < all->news_count; i++) {
         struct broker_partition *partition = all->news[i];
         /* of thousands that lost a member at one time, each request looks at those that it takes */
-        const enum wish wish = (alter->count > 0 && alter->what == BROKER_ASKS_DURABLE) || alter->count == BROKER_ALTERS_MAX ? WISH_LATER : look_at(all, partition);
+        const enum wish wish = alter->count == BROKER_ALTERS_MAX ? WISH_LATER : look_at(all, partition);
         if (wish == WISH_LATER) all->news[kept++] = partition;
         else news_leave(partition);            /* the request holds it, and puts it back into the list */
     }
@@ -201,7 +203,10 @@ void broker_news_pump(struct broker_replication *all)
     if (alter->what == BROKER_TELLS_LOSS) {
         alter->ask.request = (struct coord_request){ .ask = COORD_ASK_LOST, .if_version = -1, .u.lost = { .broker_id = all->core->node_id,
             .broker_epoch = all->setup.broker_epoch(all->setup.arg), .items = alter->losses, .count = alter->count } };
-    } else if (alter->what == BROKER_ASKS_ISR) {
+    } else if (alter->what == BROKER_TELLS_DURABLE) {
+        alter->ask.request = (struct coord_request){ .ask = COORD_ASK_DURABLE, .if_version = -1, .u.durable = { .broker_id = all->core->node_id,
+            .broker_epoch = all->setup.broker_epoch(all->setup.arg), .items = alter->reports, .count = alter->count } };
+    } else {
         alter->ask.request = (struct coord_request){ .ask = COORD_ASK_ALTER, .if_version = -1, .u.alter = { .broker_id = all->core->node_id,
             .broker_epoch = all->setup.broker_epoch(all->setup.arg), .term = all->setup.term(all->setup.arg), .sequence = ++all->alter_sequence, .items = alter->items,
             .count = alter->count } };

@@ -66,7 +66,8 @@ struct broker_alter {                          /* what is asked of the coordinat
     struct coord_alter items[BROKER_ALTERS_MAX];
     struct coord_member members[BROKER_ALTERS_MAX * COORD_REPLICAS_MAX];
     struct coord_lost losses[BROKER_ALTERS_MAX];
-    enum { BROKER_ASKS_ISR, BROKER_ASKS_DURABLE /* a report of one partition */, BROKER_TELLS_LOSS } what;
+    struct coord_report reports[BROKER_ALTERS_MAX];
+    enum { BROKER_ASKS_ISR, BROKER_TELLS_DURABLE, BROKER_TELLS_LOSS } what;        /* one of them a request */
 };
 struct broker_replication {
     struct broker_replication_setup setup;

@@ -511,28 +511,41 @@ enum ot_err coord_ask_lost(struct coord_turn *turn)
     return err;
 }
 
-enum ot_err coord_ask_durable(struct coord_turn *turn)
+static enum ot_err report_error(const struct coord_durable_ask *ask, const struct coord_report *one, const struct coord_partition *row)
 {
-    const struct coord_durable_ask *ask = &turn->request->u.durable;
-    struct coord_partition row;
-    enum ot_err err = coord_partition_get(turn->edit.value, &ask->topic_id, ask->partition, &row);
-    if (err == OT_ERR_NOT_FOUND) {
-        return coord_refuse(turn->request, OT_ERR_UNKNOWN_TOPIC_ID, "no such partition");
+    if (row->leader != ask->broker_id || row->leader_epoch != one->leader_epoch) {
+        return OT_ERR_FENCED_LEADER_EPOCH;
     }
-    if (err != OT_OK) {
+    bool unasked = one->class_ == COORD_DURABLE_ALL && row->elr != 0;          /* eligible replicas */
+    return row->partition_epoch != one->partition_epoch || unasked ? OT_ERR_INVALID_UPDATE_VERSION : OT_OK;
+}
+
+static enum ot_err take_report(struct coord_turn *turn, struct coord_report *one)
+{
+    struct coord_partition row;
+    enum ot_err err = coord_partition_get(turn->edit.value, &one->topic_id, one->partition, &row);
+    if (err != OT_OK && err != OT_ERR_NOT_FOUND) {
         return err;
     }
-    if (row.leader != ask->broker_id || row.leader_epoch != ask->leader_epoch) {
-        return coord_refuse(turn->request, OT_ERR_FENCED_LEADER_EPOCH, "broker %d does not lead in epoch %d", ask->broker_id, ask->leader_epoch);
+    one->error = err == OT_ERR_NOT_FOUND ? OT_ERR_UNKNOWN_TOPIC_ID : report_error(&turn->request->u.durable, one, &row);
+    if (one->error != OT_OK) {
+        return OT_OK;
     }
-    if (row.partition_epoch != ask->partition_epoch) {
-        return coord_refuse(turn->request, OT_ERR_INVALID_UPDATE_VERSION, "partition epoch is %d", row.partition_epoch);
-    }
-    if (ask->class_ == COORD_DURABLE_ALL && row.elr != 0) {
-        return coord_refuse(turn->request, OT_ERR_INVALID_UPDATE_VERSION, "eligible replicas were not asked");
-    }
-    row.durable_class = ask->class_;
-    row.durable_since = ask->class_ == COORD_DURABLE_NONE ? -1 : turn->version;
+    row.durable_class = one->class_;
+    row.durable_since = one->class_ == COORD_DURABLE_NONE ? -1 : turn->version;
     row.partition_epoch++;                     /* a report under way never counts for a later class */
-    return coord_partition_put(&turn->edit, &ask->topic_id, ask->partition, &row);
+    return coord_partition_put(&turn->edit, &one->topic_id, one->partition, &row);
+}
+
+enum ot_err coord_ask_durable(struct coord_turn *turn)
+{
+    struct coord_durable_ask *ask = &turn->request->u.durable;
+    enum ot_err err = OT_OK;
+    for (uint32_t i = 0; err == OT_OK && i < ask->count; i++) {
+        err = take_report(turn, &ask->items[i]);
+    }
+    if (err == OT_OK && ask->count == 1 && ask->items[0].error != OT_OK) {
+        return coord_refuse(turn->request, ask->items[0].error, "partition %d: %s", ask->items[0].partition, ot_err_text(ask->items[0].error));
+    }
+    return err;
 }

@@ -115,8 +115,10 @@ struct coord_configs_ask {
  * has not said in this term what it knows. */
 struct coord_level_ask { int16_t level; };
 struct coord_producer_ids_ask { int32_t count; };
-/* A leader says that its fsync class holds for all that is committed (§7); class NONE: it left the class. */
-struct coord_durable_ask { int32_t broker_id; int64_t broker_epoch; struct ot_uuid topic_id; int32_t partition, leader_epoch, partition_epoch; enum coord_durable class_; };
+/* A leader says that its fsync class holds for all that is committed (§7); class NONE: it left the class. error of each: FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION (partition epoch, or eligible
+ * replicas were not asked), UNKNOWN_TOPIC_ID; UNSUPPORTED_VERSION: it was not looked at (a coordinator of an older build, broker/peer_ask.c). The error of a single one is that of the request. */
+struct coord_report { struct ot_uuid topic_id; int32_t partition, leader_epoch, partition_epoch; enum coord_durable class_; enum ot_err error; };
+struct coord_durable_ask { int32_t broker_id; int64_t broker_epoch; struct coord_report *items; uint32_t count; };
 /* One voter added, removed, or (add and remove with the same id) come back with another directory. The newcomer must follow already and give its vote in this term:
  * until then REQUEST_TIMED_OUT, ask again. */
 struct coord_voters_ask {

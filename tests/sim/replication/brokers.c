@@ -475,7 +475,8 @@ void broker_look(struct world *w, struct broker *broker)
         }
         if (replica_durable_due(replica, &durable)) {
             struct ask *ask = ask_new(w, broker, COORD_ASK_DURABLE);
-            ask->request.u.durable = (struct coord_durable_ask){ broker->id, broker->epoch, w->topic, (int32_t)i, replica->row.leader_epoch, replica->row.partition_epoch, durable };
+            ask->report = (struct coord_report){ w->topic, (int32_t)i, replica->row.leader_epoch, replica->row.partition_epoch, durable, OT_OK };
+            ask->request.u.durable = (struct coord_durable_ask){ broker->id, broker->epoch, &ask->report, 1 };
             replica_durable_told(replica);
             ask_send(w, ask);
         }

@@ -53,7 +53,7 @@ struct swarm {
 };
 struct ask {                                   /* to the coordinator: lives until answered */
     struct coord_request request; uint32_t broker, partition; uint64_t life; int64_t number; bool settled; int64_t sent_us;
-    struct coord_alter alter; struct coord_prefer prefer; struct coord_member members[COORD_REPLICAS_MAX]; int32_t target[BROKERS_MAX]; struct ot_uuid dir;
+    struct coord_alter alter; struct coord_report report; struct coord_prefer prefer; struct coord_member members[COORD_REPLICAS_MAX]; int32_t target[BROKERS_MAX]; struct ot_uuid dir;
     struct coord_endpoint endpoint; struct coord_config_change change;
 };
 struct event {

@@ -123,6 +123,9 @@ static void server_told(struct host *host, struct passed *passed)
     for (uint32_t i = 0; of->ask == COORD_ASK_LOST && i < of->u.lost.count; i++) {
         of->u.lost.items[i].error = passed->losses[i].error;
     }
+    for (uint32_t i = 0; of->ask == COORD_ASK_DURABLE && i < of->u.durable.count; i++) {
+        of->u.durable.items[i].error = passed->reports[i].error;
+    }
     of->error = request->error;
     of->version = request->version;
     host->asked = NULL;
@@ -171,6 +174,12 @@ void host_asks(struct whole *whole, struct host *host, struct coord_request *req
         copy->u.lost.items = passed->losses;
         for (uint32_t i = 0; i < request->u.lost.count; i++) {
             passed->losses[i] = request->u.lost.items[i];
+        }
+    } else if (request->ask == COORD_ASK_DURABLE) {
+        CHECK(request->u.durable.count <= PARTITIONS);
+        copy->u.durable.items = passed->reports;
+        for (uint32_t i = 0; i < request->u.durable.count; i++) {
+            passed->reports[i] = request->u.durable.items[i];
         }
     }
     ask_send(w, &passed->ask);

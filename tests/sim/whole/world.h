@@ -15,6 +15,7 @@ struct passed {
     struct coord_request *of;
     struct coord_alter items[PARTITIONS]; struct coord_member members[PARTITIONS * COORD_REPLICAS_MAX];
     struct coord_lost losses[PARTITIONS];
+    struct coord_report reports[PARTITIONS];
     uint32_t from, at;                         /* the node that passes it on, and the one that has it; BROKERS_MAX: none yet, or no more */
     struct passed *next, *prev;
 };

@@ -27,6 +27,10 @@ struct cluster {
     bool held; struct wire_call *held_first;   /* answers wait until released */
     struct sim_wire_test wire;
     uint32_t fetches, alters;
+    int32_t partitions;                        /* of that row, but for what was reported; 0: one */
+    uint32_t reported;                         /* bits of those that durable holds for */
+    uint32_t durable_asks, reports;
+    bool first_alone;                          /* the coordinator is of a build that looks at the first report */
     enum coord_durable durable;
 };
 
@@ -102,7 +106,7 @@ static inline void wire_send(void *arg, int32_t node_id, uint32_t stream, struct
 
 /* ---- the coordinator: one row */
 
-static inline void cluster_apply_to(struct cluster *c, struct node *node)
+static inline void cluster_apply_one(struct cluster *c, struct node *node, int32_t partition)
 {
     struct replica_broker brokers[COORD_REPLICAS_MAX];
     struct broker_topic_config config;
@@ -113,11 +117,19 @@ static inline void cluster_apply_to(struct cluster *c, struct node *node)
         brokers[i] = (struct replica_broker){ other->epoch, other->up };
         if ((c->row.isr >> i & 1) != 0) isr[count++] = c->row.replicas[i];
     }
-    struct broker_partition_row row = { .topic = "t", .topic_id = fixture_id(7), .partition = 0, .leader = c->row.leader, .leader_epoch = c->row.leader_epoch,
+    struct coord_partition state = c->row;
+    state.durable_class = (c->reported >> partition & 1) != 0 ? c->durable : COORD_DURABLE_NONE;
+    state.durable_since = state.durable_class == COORD_DURABLE_NONE ? -1 : 5;
+    struct broker_partition_row row = { .topic = "t", .topic_id = fixture_id(7), .partition = partition, .leader = c->row.leader, .leader_epoch = c->row.leader_epoch,
         .partition_epoch = c->row.partition_epoch, .min_isr = c->row.min_isr, .isr = isr, .isr_count = count, .replicas = c->row.replicas, .replica_count = c->row.replica_count,
-        .state = &c->row, .brokers = brokers };
+        .state = &state, .brokers = brokers };
     broker_topic_config_effective(node->f.config, keys, values, 1, &config);
     broker_partition_apply(node->f.broker, &row, &config, node->f.home, fixture_opened, &node->f);
+}
+
+static inline void cluster_apply_to(struct cluster *c, struct node *node)
+{
+    for (int32_t i = 0; i < OT_MAX(c->partitions, 1); i++) cluster_apply_one(c, node, i);
 }
 
 static inline void cluster_apply(struct cluster *c)
@@ -142,6 +154,22 @@ static inline enum ot_err cluster_alter(struct cluster *c, struct coord_alter *i
     return OT_OK;
 }
 
+static inline void cluster_report(struct cluster *c, struct coord_durable_ask *ask)
+{
+    c->durable_asks++;
+    for (uint32_t i = 0; i < ask->count; i++) {
+        struct coord_report *one = &ask->items[i];
+        const uint32_t bit = UINT32_C(1) << one->partition;
+        one->error = i > 0 && c->first_alone ? OT_ERR_UNSUPPORTED_VERSION : OT_OK;
+        if (one->error != OT_OK) continue;
+        c->reports++;
+        c->durable = one->class_;
+        c->reported = one->class_ == COORD_DURABLE_NONE ? c->reported & ~bit : c->reported | bit;
+    }
+    c->row.partition_epoch++;
+    cluster_apply(c);
+}
+
 struct cluster_answer { struct ot_task task; struct broker_ask *ask; };
 static inline void cluster_answered(struct ot_task *task)
 {
@@ -162,10 +190,7 @@ static inline void cluster_ask(void *arg, struct broker_ask *ask)
         c->alters++;
         cluster_apply(c);
     } else if (!c->mute && request->ask == COORD_ASK_DURABLE) {
-        c->row.durable_class = c->durable = request->u.durable.class_;
-        c->row.durable_since = c->durable == COORD_DURABLE_NONE ? -1 : 5;
-        c->row.partition_epoch++;
-        cluster_apply(c);
+        cluster_report(c, &request->u.durable);
     }
     struct cluster_answer *answer = calloc(1, sizeof *answer);
     *answer = (struct cluster_answer){ { NULL, cluster_answered }, ask };
@@ -261,7 +286,7 @@ static inline void cluster_lead(struct cluster *c, int32_t id, uint64_t isr)
     c->row.leader_epoch++;
     c->row.partition_epoch++;
     c->row.isr = isr;
-    c->row.durable_since = -1;
+    c->reported = 0;
     cluster_apply(c);
 }
 

@@ -329,6 +329,14 @@ static void every_request_survives_the_way(void **state)
     assert_true(out.u.elect.answer_count == 2 && out.u.elect.answers[1].broker_epoch == 5);
     back(&(struct coord_request){ .ask = COORD_ASK_ELECT }, 7, OT_ERR_MALFORMED);
     back(&(struct coord_request){ .ask = COORD_ASK_ELECT, .u.elect = { .loss = (enum coord_loss)9 } }, 7, OT_ERR_MALFORMED);
+    struct coord_report reports[3] = { { id, 3, 4, 5, COORD_DURABLE_ALL, OT_OK }, { id, 6, 7, 8, COORD_DURABLE_LEADER, OT_OK }, { id, 9, 10, 11, COORD_DURABLE_NONE, OT_OK } };
+    for (uint32_t count = 1; count <= 3; count++) {
+        out = back_in((int16_t)(count % 2), &(struct coord_request){ .ask = COORD_ASK_DURABLE, .if_version = -1, .u.durable = { 7, 12, reports, count } }, 7, OT_OK);
+        assert_true(out.u.durable.broker_epoch == 12 && out.u.durable.count == count);
+        for (uint32_t i = 0; i < count; i++) assert_memory_equal(&out.u.durable.items[i], &reports[i], sizeof *reports);
+    }
+    reports[2].class_ = (enum coord_durable)3;
+    back(&(struct coord_request){ .ask = COORD_ASK_DURABLE, .u.durable = { 7, 12, reports, 3 } }, 7, OT_ERR_MALFORMED);
     struct coord_prefer preferred[2] = { { .topic_id = id, .partition = 3 }, { .topic_id = id, .partition = 5 } };
     out = back(&(struct coord_request){ .ask = COORD_ASK_PREFER, .if_version = -1, .u.prefer = { preferred, 2 } }, 7, OT_OK);
     assert_true(out.u.prefer.count == 2 && out.u.prefer.items[1].partition == 5 && ot_uuid_equal(&out.u.prefer.items[1].topic_id, &id));
@@ -347,7 +355,7 @@ static void nobody_speaks_for_another_broker_and_nothing_is_missing(void **state
     back(&(struct coord_request){ .ask = COORD_ASK_REGISTER, .u.register_ = { .broker_id = 7 } }, 8, OT_ERR_MALFORMED);
     back(&(struct coord_request){ .ask = COORD_ASK_HEARTBEAT, .u.heartbeat = { .broker_id = 7 } }, 8, OT_ERR_MALFORMED);
     back(&(struct coord_request){ .ask = COORD_ASK_ALTER, .u.alter = { .broker_id = 7 } }, 8, OT_ERR_MALFORMED);
-    back(&(struct coord_request){ .ask = COORD_ASK_DURABLE, .u.durable = { .broker_id = 7 } }, 8, OT_ERR_MALFORMED);
+    back(&(struct coord_request){ .ask = COORD_ASK_DURABLE, .u.durable = { .broker_id = 7, .items = &(struct coord_report){ .partition = 1 }, .count = 1 } }, 8, OT_ERR_MALFORMED);
     back(&(struct coord_request){ .ask = COORD_ASK_LOST, .u.lost = { .broker_id = 7 } }, 8, OT_ERR_MALFORMED);
     back(&(struct coord_request){ .ask = COORD_ASK_CREATE_TOPIC, .u.topic = { .name = { .null = true } } }, 8, OT_ERR_MALFORMED);
     for (int ask = -128; ask < 128; ask++) {
@@ -381,6 +389,33 @@ static void answers_come_back_by_name(void **state)
     wire.error = ot_str_of("OF_A_LATER_VERSION");
     assert_int_equal(broker_peer_answer_read(&wire, &asked_too), OT_OK);
     assert_int_equal(asked_too.error, OT_ERR_UNKNOWN_SERVER_ERROR);
+    ot_arena_free(&arena);
+}
+
+/* A coordinator that knows of one report a request looks at the first and says nothing of the others; who sends one alone is answered as ever. */
+static void several_reports_are_understood_on_both_sides_of_an_upgrade(void **state)
+{
+    (void)state;
+    ot_arena_init(&arena, 1 << 20);
+    struct coord_report theirs[2] = { { .error = OT_ERR_FENCED_LEADER_EPOCH }, { .error = OT_OK } }, ours[2] = { { .partition = 1, .error = OT_ERR_CLOSED }, { .partition = 2, .error = OT_ERR_CLOSED } };
+    struct coord_request done = { .ask = COORD_ASK_DURABLE, .error = OT_OK, .u.durable = { .items = theirs, .count = 2 } };
+    struct coord_request mine = { .ask = COORD_ASK_DURABLE, .u.durable = { .items = ours, .count = 2 } };
+    struct ot_peer_ask_response wire;
+    assert_int_equal(broker_peer_answer_write(&done, &arena, &wire), OT_OK);
+    assert_int_equal(wire.items.count, 2);
+    assert_int_equal(broker_peer_answer_read(&wire, &mine), OT_OK);
+    assert_true(mine.error == OT_OK && ours[0].error == OT_ERR_FENCED_LEADER_EPOCH && ours[1].error == OT_OK);
+    wire.items.count = 0;                      /* the older one */
+    assert_int_equal(broker_peer_answer_read(&wire, &mine), OT_OK);
+    assert_true(mine.error == OT_OK && ours[0].error == OT_OK && ours[1].error == OT_ERR_UNSUPPORTED_VERSION);
+    wire.items.count = 1;
+    assert_int_equal(broker_peer_answer_read(&wire, &mine), OT_ERR_MALFORMED);
+    done.u.durable.count = mine.u.durable.count = 1;
+    done.error = OT_ERR_FENCED_LEADER_EPOCH;
+    assert_int_equal(broker_peer_answer_write(&done, &arena, &wire), OT_OK);
+    assert_int_equal(wire.items.count, 0);
+    assert_int_equal(broker_peer_answer_read(&wire, &mine), OT_OK);
+    assert_int_equal(mine.error, OT_ERR_FENCED_LEADER_EPOCH);
     ot_arena_free(&arena);
 }
 
@@ -530,7 +565,7 @@ int main(void)
         cmocka_unit_test(a_peer_is_asked_in_the_highest_version_that_both_know), cmocka_unit_test(a_peer_without_a_common_version_is_told_once_and_not_used),
         cmocka_unit_test(a_registration_says_its_levels_in_any_version_and_its_release_and_markers_where_there_is_room), cmocka_unit_test(every_request_survives_the_way),
         cmocka_unit_test(nobody_speaks_for_another_broker_and_nothing_is_missing),
-        cmocka_unit_test(answers_come_back_by_name), cmocka_unit_test(a_hello_does_not_move_a_peer_that_is_reached), cmocka_unit_test(calls_that_are_alone_end_and_leave_room), cmocka_unit_test(voters_are_read_as_they_are_written),
+        cmocka_unit_test(answers_come_back_by_name), cmocka_unit_test(several_reports_are_understood_on_both_sides_of_an_upgrade), cmocka_unit_test(a_hello_does_not_move_a_peer_that_is_reached), cmocka_unit_test(calls_that_are_alone_end_and_leave_room), cmocka_unit_test(voters_are_read_as_they_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -398,7 +398,38 @@ static void replicated_fsync_waits_for_every_disk(void **state)
     for (int id = 1; id <= NODES; id++) assert_int_equal(eng_log_flushed_end(cluster_part(c, id)->log), 1);
     cluster_pass(c, 1000);
     assert_int_equal(c->durable, COORD_DURABLE_ALL);
-    for (int i = 0; i < NODES; i++) (void)i;
+}
+
+static void what_holds_on_disk_is_reported_of_many_partitions_in_one_request(void **state)
+{
+    struct cluster *c = *state;
+    c->durability = "replicated+fsync";
+    c->partitions = 20;
+    c->mute = true;                            /* all of them want to say so by the time that anybody listens */
+    cluster_apply(c);
+    cluster_pass(c, 3000);
+    c->mute = false;
+    cluster_pass(c, 2000);
+    assert_int_equal(c->durable, COORD_DURABLE_ALL);
+    assert_int_equal(c->reported, (1 << 20) - 1);
+    assert_int_equal(c->reports, 20);
+    assert_true(c->durable_asks <= 10);        /* some were refused alone while nobody listened, and are due alone */
+}
+
+/* Who does not know of several looks at the first: the others are asked about again, each in its turn, without the pause after a refusal. */
+static void a_coordinator_of_an_older_build_is_told_one_by_one(void **state)
+{
+    struct cluster *c = *state;
+    c->durability = "replicated+fsync";
+    c->partitions = 20;
+    c->first_alone = c->mute = true;
+    cluster_apply(c);
+    cluster_pass(c, 3000);
+    c->mute = false;
+    cluster_pass(c, 2000);
+    assert_int_equal(c->reported, (1 << 20) - 1);
+    assert_int_equal(c->reports, 20);
+    assert_int_equal(c->durable_asks, 20);
 }
 
 static void the_last_member_syncs_in_class_auto(void **state)
@@ -673,7 +704,8 @@ int main(void)
         T(a_deposed_leader_is_cut_where_the_histories_part), T(producers_go_on_at_the_next_leader), T(a_follower_behind_the_log_start_begins_there),
         T(a_follower_begins_with_a_batch_that_the_log_start_is_within),
         T(a_leader_of_an_empty_log_without_epochs_is_followed), T(what_goes_on_behind_an_empty_leader_is_cut),
-        T(a_restarted_follower_catches_up), T(replicated_fsync_waits_for_every_disk), T(the_last_member_syncs_in_class_auto), T(strangers_and_old_lives_are_refused),
+        T(a_restarted_follower_catches_up), T(replicated_fsync_waits_for_every_disk), T(what_holds_on_disk_is_reported_of_many_partitions_in_one_request),
+        T(a_coordinator_of_an_older_build_is_told_one_by_one), T(the_last_member_syncs_in_class_auto), T(strangers_and_old_lives_are_refused),
         T(a_batch_that_no_segment_can_hold_is_not_taken), T(a_new_leader_says_no_latest_offset_that_may_go_back),
         T(a_failed_fetch_is_tried_again_after_a_pause_that_is_bounded),
         T(acks_1_that_waited_for_a_handover_is_answered_when_that_is_given_up) };

@@ -162,8 +162,8 @@ static void a_durable_report_counts_only_under_its_epochs(void **state)
     (void)state;
     assert_int_equal(create("a", 1), OT_OK);
     struct coord_partition row = partition("a", 0);
-    struct coord_request ask = { .ask = COORD_ASK_DURABLE, .u.durable = { .broker_id = 1, .topic_id = id_of("a"), .leader_epoch = row.leader_epoch,
-        .partition_epoch = row.partition_epoch, .class_ = COORD_DURABLE_LEADER } };
+    struct coord_report one = { .topic_id = id_of("a"), .leader_epoch = row.leader_epoch, .partition_epoch = row.partition_epoch, .class_ = COORD_DURABLE_LEADER };
+    struct coord_request ask = { .ask = COORD_ASK_DURABLE, .u.durable = { .broker_id = 1, .items = &one, .count = 1 } };
     desk_ask(desk, &ask);
     assert_int_equal(ask.error, OT_OK);
     assert_true(partition("a", 0).durable_since > 0);
@@ -173,6 +173,28 @@ static void a_durable_report_counts_only_under_its_epochs(void **state)
     assert_int_equal(partition("a", 0).loss_version, -1);
     desk_ask(desk, &ask);
     assert_int_equal(ask.error, OT_ERR_FENCED_LEADER_EPOCH);
+}
+
+static void of_several_durable_reports_each_counts_for_itself(void **state)
+{
+    (void)state;
+    struct coord_report items[4];
+    assert_int_equal(create("a", 4), OT_OK);
+    for (int32_t i = 0; i < 4; i++) {
+        const struct coord_partition row = partition("a", i);
+        items[i] = (struct coord_report){ id_of("a"), i, row.leader_epoch, row.partition_epoch, COORD_DURABLE_LEADER, OT_ERR_CLOSED };
+    }
+    items[1].leader_epoch--;
+    items[2].partition_epoch--;
+    struct coord_request ask = { .ask = COORD_ASK_DURABLE, .u.durable = { .broker_id = 1, .items = items, .count = 4 } };
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_OK);
+    assert_true(items[0].error == OT_OK && items[1].error == OT_ERR_FENCED_LEADER_EPOCH && items[2].error == OT_ERR_INVALID_UPDATE_VERSION && items[3].error == OT_OK);
+    for (int32_t i = 0; i < 4; i++) assert_int_equal(partition("a", i).durable_since, i == 0 || i == 3 ? ask.version : -1);
+    for (int32_t i = 0; i < 4; i++) items[i].partition = 7 + i;
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_OK);
+    for (int32_t i = 0; i < 4; i++) assert_int_equal(items[i].error, OT_ERR_UNKNOWN_TOPIC_ID);
 }
 
 /* ---- topics */
@@ -388,6 +410,7 @@ int main(void)
         TEST(a_running_broker_may_tell_other_endpoints),
         TEST(a_machine_crash_of_a_sole_replica_needs_no_operator),
         TEST(a_durable_report_counts_only_under_its_epochs),
+        TEST(of_several_durable_reports_each_counts_for_itself),
         TEST(a_name_remembers_the_epochs_of_its_former_topics),
         TEST(what_deleted_topics_leave_behind_is_bounded_and_keeps_its_promise),
         TEST(names_that_differ_in_dots_and_underscores_only_collide),
