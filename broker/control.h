@@ -5,14 +5,14 @@
 #include "broker/call.h"
 
 enum broker_control_kind {
-    BROKER_RESIGN,                             /* the coordinator hands its role over: ELIGIBLE_LEADERS_NOT_AVAILABLE when no other voter lives */
+    BROKER_RESIGN,                             /* the coordinator hands its role over: ELIGIBLE_LEADERS_NOT_AVAILABLE when no other voter lives. One that leads no more has done so */
     BROKER_RAISE,                              /* ottla.version goes up to level (features.h): INVALID_UPDATE_VERSION when a broker or voter does not know it, with words who */
     BROKER_FORGET                              /* a fenced broker without replicas and without a vote: INVALID_REQUEST when it is not one, BROKER_ID_NOT_REGISTERED */
 };
 struct broker_control {
     struct broker_call call;
     enum broker_control_kind kind;
-    int32_t broker_id;                         /* FORGET */
+    int32_t broker_id;                         /* FORGET; RESIGN: who is meant, -1: whoever leads, answered: who that was */
     int16_t level;                             /* RAISE */
     bool validate_only;
     int32_t timeout_ms;

@@ -59,6 +59,8 @@ void forward_message(struct broker_coordinator *c, uint32_t peer, struct ot_blob
 void forward_applied(struct broker_coordinator *c);
 void forward_role(struct broker_coordinator *c, bool leading);
 void forward_stop(struct broker_coordinator *c);
+/* What this very request did in an attempt the answer to which was lost (ask->uncertain) is no error. value: the committed state as this node has it. */
+void forward_look_back(const struct coord_value *value, struct broker_ask *ask);
 bool forward_busy(const struct broker_coordinator *c);
 
 #endif

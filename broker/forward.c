@@ -1,7 +1,7 @@
 /* Between the coordinator of this node and those of others: its messages out and in, and requests on their way to whoever leads.
  *
  * A request is tried where the leader is known to be, and again while its time lasts. Each is a compare-and-set or says the same when it comes twice; where an attempt whose answer was lost
- * makes the next one fail (the topic exists already, or is gone), that is recognised. */
+ * makes the next one fail (the topic exists already, or is gone, or the broker is), that is recognised. */
 #include "broker/coordinator_inner.h"
 
 #include "base/log.h"
@@ -60,17 +60,21 @@ static void done_before(struct broker_ask *ask, const struct ot_uuid *id, const 
     ask->request.version = row->version;
 }
 
-/* What this very request did in an attempt the answer to which was lost is no error. */
-static void look_back(const struct broker_coordinator *c, struct broker_ask *ask)
+static bool is_gone(enum coord_ask ask, enum ot_err error)
+{
+    return (ask == COORD_ASK_DELETE_TOPIC && (error == OT_ERR_UNKNOWN_TOPIC_OR_PARTITION || error == OT_ERR_UNKNOWN_TOPIC_ID))
+        || (ask == COORD_ASK_UNREGISTER && error == OT_ERR_BROKER_ID_NOT_REGISTERED);
+}
+
+void forward_look_back(const struct coord_value *value, struct broker_ask *ask)
 {
     const struct coord_topic_ask *topic = &ask->request.u.topic;
-    const struct coord_value *value = coord_view(c->coord);
     const enum ot_err error = ask->request.error;
     struct ot_coord_topic_name_row name;
     struct ot_coord_topic_row row;
     struct coord_partition partition;
     if (!ask->uncertain || error == OT_OK) return;
-    if (ask->request.ask == COORD_ASK_DELETE_TOPIC && (error == OT_ERR_UNKNOWN_TOPIC_OR_PARTITION || error == OT_ERR_UNKNOWN_TOPIC_ID)) {
+    if (is_gone(ask->request.ask, error)) {
         ask->request.error = OT_OK;
         ask->request.text[0] = 0;
         return;
@@ -100,7 +104,7 @@ static int64_t version_to_see(const struct broker_ask *ask)
 static void answer_seen(struct broker_coordinator *c, struct broker_ask *ask)
 {
     if (coord_view(c->coord)->stamp.version >= version_to_see(ask)) {
-        look_back(c, ask);
+        forward_look_back(coord_view(c->coord), ask);
         coordinator_answer(c, ask);
         return;
     }
@@ -125,7 +129,7 @@ void forward_reply(struct broker_coordinator *c, struct broker_ask *ask)
         hold(c, ask);
         return;
     }
-    look_back(c, ask);
+    forward_look_back(coord_view(c->coord), ask);
     coordinator_answer(c, ask);
 }
 
@@ -196,6 +200,7 @@ static void time_out(struct broker_coordinator *c, struct broker_ask *ask)
 static void route(struct broker_coordinator *c, struct broker_ask *ask)
 {
     const int32_t leader = coord_leader(c->coord);
+    if (ask->request.ask == COORD_ASK_RESIGN && ask->request.u.resign.node_id < 0) ask->request.u.resign.node_id = leader;     /* once: the next one is not meant */
     if (now_of(c) >= ask->deadline_us) time_out(c, ask);
     else if (leader == c->setup.peers->node_id) step_here(c, ask);
     else if (leader >= 0) pass_on(c, ask, leader);
@@ -229,7 +234,7 @@ static void look(struct broker_coordinator *c)
             continue;
         }
         *at = ask->next;                       /* it was decided; this broker is slow to hear of it */
-        look_back(c, ask);
+        forward_look_back(coord_view(c->coord), ask);
         coordinator_answer(c, ask);
     }
     if (c->forward.held != NULL || c->forward.behind != NULL) look_soon(c);
@@ -263,7 +268,7 @@ void forward_applied(struct broker_coordinator *c)
             continue;
         }
         *at = ask->next;
-        look_back(c, ask);
+        forward_look_back(coord_view(c->coord), ask);
         coordinator_answer(c, ask);
     }
 }

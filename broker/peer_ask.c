@@ -273,7 +273,7 @@ enum ot_err broker_peer_ask_write(const struct coord_request *request, struct ot
     case COORD_ASK_REASSIGN: return reassign_out(&request->u.reassign, arena, out);
     case COORD_ASK_FENCE: return broker_out(request->u.fence.broker_id, request->u.fence.broker_epoch, arena, out);
     case COORD_ASK_UNREGISTER: return broker_out(request->u.unregister.broker_id, -1, arena, out);
-    case COORD_ASK_RESIGN: return OT_OK;
+    case COORD_ASK_RESIGN: return request->u.resign.node_id < 0 ? OT_OK : broker_out(request->u.resign.node_id, -1, arena, out);      /* older builds do not look at it */
     case COORD_ASK_LOST: return lost_out(&request->u.lost, arena, out);
     case COORD_ASK_PREFER: return prefer_out(&request->u.prefer, arena, out);
     case COORD_ASK_LEVEL: return level_out(&request->u.level, arena, out);
@@ -451,7 +451,9 @@ enum ot_err broker_peer_ask_read(const struct ot_peer_ask_request *in, int32_t s
         if (in->broker == NULL) return OT_ERR_MALFORMED;
         out->u.unregister.broker_id = in->broker->broker_id;
         return OT_OK;
-    case COORD_ASK_RESIGN: return OT_OK;
+    case COORD_ASK_RESIGN:
+        out->u.resign.node_id = in->broker == NULL ? -1 : in->broker->broker_id;
+        return OT_OK;
     case COORD_ASK_LOST: return lost_in(in->lost, sender, arena, &out->u.lost);
     case COORD_ASK_PREFER: return prefer_in(&in->prefer, arena, &out->u.prefer);
     case COORD_ASK_LEVEL:

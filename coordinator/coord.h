@@ -126,8 +126,10 @@ struct coord_voters_ask {
     int32_t id; struct ot_uuid dir_id; struct ot_str host; int32_t port;       /* add */
     int32_t remove_id;
 };
-/* COORD_ASK_RESIGN: the coordinator steps down and does not stand for a while, so that another one is elected. ELIGIBLE_LEADERS_NOT_AVAILABLE: no other voter is heard.
- * COORD_ASK_READ changes nothing: once answered, coord_view holds all that was acknowledged to anybody before it was asked. */
+/* The coordinator steps down and does not stand for a while, so that another one is elected. ELIGIBLE_LEADERS_NOT_AVAILABLE: no other voter is heard. Another node than the one that leads:
+ * that one leads no more, which is what was asked for. So an answer that was lost does not make the next coordinator resign too. */
+struct coord_resign_ask { int32_t node_id; /* who is meant; -1: whoever leads */ };
+/* COORD_ASK_READ changes nothing: once answered, coord_view holds all that was acknowledged to anybody before it was asked. */
 
 struct coord_request {
     struct coord_request *next;                                /* the coordinator's until COORD_REPLY */
@@ -139,6 +141,7 @@ struct coord_request {
         struct coord_producer_ids_ask producer_ids; struct coord_durable_ask durable; struct coord_voters_ask voters;
         struct coord_alter_ask alter; struct coord_elect_ask elect; struct coord_reassign_ask reassign; struct coord_fence_ask fence;
         struct coord_unregister_ask unregister; struct coord_lost_ask lost; struct coord_prefer_ask prefer; struct coord_level_ask level;
+        struct coord_resign_ask resign;
     } u;
     int64_t round;                                             /* the coordinator's */
     /* answered. CLOSED: the coordinator stopped or was replaced, and whether the change happened is not known. NOT_CONTROLLER: nothing happened, ask `leader` */

@@ -433,12 +433,16 @@ static void acknowledged(struct coord *coord, struct coord_peer *peer, const str
 /* Steps down for the others' sake: they stand once they miss it, and it does not before they had the time to. What was in flight is asked again by who asked for it. */
 void coord_resign(struct coord *coord, struct coord_request *request)
 {
+    const int32_t meant = request->u.resign.node_id;
     bool other = false;
     for (uint32_t i = 0; i < coord->peer_count; i++) {
         const struct coord_peer *peer = &coord->peers[i];
         other |= peer->in_committed && peer->id != coord->config.node_id && heard(coord, peer);
     }
     request->version = coord->committed.stamp.version;
+    if (meant >= 0 && meant != coord->config.node_id) {
+        return;                                /* it leads no more: most likely it was this very request */
+    }
     if (!other) {
         coord_refuse(request, OT_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE, "node %d is the only voter that lives", coord->config.node_id);
         return;

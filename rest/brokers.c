@@ -247,7 +247,7 @@ void rest_broker_get(struct rest_call *call)
 
 /* ---- what is asked of the coordinator */
 
-struct control { struct broker_control control; struct rest_call *call; int32_t controller; };
+struct control { struct broker_control control; struct rest_call *call; };
 
 static struct control *control_new(struct rest_call *call, enum broker_control_kind kind, int32_t id, void (*done)(struct broker_call *))
 {
@@ -294,7 +294,7 @@ static void resigned(struct broker_call *broker_call)
         return;
     }
     rest_json_open(&call->out, NULL, '{');
-    rest_json_int(&call->out, "resigned", own->controller);
+    rest_json_int(&call->out, "resigned", own->control.broker_id);
     rest_json_close(&call->out, '}');
     rest_reply_json(call, 202);
 }
@@ -302,11 +302,9 @@ static void resigned(struct broker_call *broker_call)
 void rest_controller_resign(struct rest_call *call)
 {
     struct broker_view_cluster cluster;
-    struct control *control = control_new(call, BROKER_RESIGN, -1, resigned);
-    if (control == NULL || rest_faulty(call)) return;
     const struct broker_view *view = broker_view_take(call->broker);
     broker_view_cluster(view, &cluster);
     broker_view_give(view);
-    control->controller = cluster.controller_id;
-    broker_control(call->broker, &control->control);
+    struct control *control = control_new(call, BROKER_RESIGN, cluster.controller_id, resigned);
+    if (control != NULL && !rest_faulty(call)) broker_control(call->broker, &control->control);
 }

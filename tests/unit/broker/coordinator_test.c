@@ -4,7 +4,7 @@
 #include "base/io_fault.h"
 #include "base/log.h"
 #include "base/util.h"
-#include "broker/coordinator.h"
+#include "broker/coordinator_inner.h"
 #include <pthread.h>
 
 enum { ASKS = 64 };
@@ -217,6 +217,25 @@ static void a_full_disk_refuses_and_recovers(void **state)
     assert_int_equal(next_id(bench), last + 10);
 }
 
+/* The first attempt did it and its answer was lost: the second one finds it done. Who asks for the first time is told that there is no such thing. */
+static void what_an_attempt_without_an_answer_did_is_told_as_done(void **state)
+{
+    static const struct { enum coord_ask ask; enum ot_err error; bool done; } rows[] = {
+        { COORD_ASK_UNREGISTER, OT_ERR_BROKER_ID_NOT_REGISTERED, true }, { COORD_ASK_UNREGISTER, OT_ERR_INVALID_REQUEST, false },
+        { COORD_ASK_HEARTBEAT, OT_ERR_BROKER_ID_NOT_REGISTERED, false }, { COORD_ASK_DELETE_TOPIC, OT_ERR_UNKNOWN_TOPIC_ID, true },
+        { COORD_ASK_DELETE_TOPIC, OT_ERR_MISMATCH, false } };
+    const struct coord_value none = { 0 };
+    (void)state;
+    for (size_t i = 0; i < OT_ARRAY_COUNT(rows); i++) {
+        for (int uncertain = 0; uncertain <= 1; uncertain++) {
+            struct broker_ask ask = { .uncertain = uncertain != 0, .request = { .ask = rows[i].ask, .error = rows[i].error, .text = "words" } };
+            forward_look_back(&none, &ask);
+            assert_int_equal(ask.request.error, uncertain != 0 && rows[i].done ? OT_OK : rows[i].error);
+            assert_int_equal(ask.request.text[0], ask.request.error == OT_OK ? 0 : 'w');
+        }
+    }
+}
+
 static void let_go(void *arg)
 {
     struct bench *bench = arg;
@@ -244,6 +263,7 @@ int main(void)
         TEST(a_failed_sync_halts_and_answers_closed),
         TEST(a_full_disk_refuses_and_recovers),
         TEST(answers_wait_for_what_their_state_opens_but_not_for_ever),
+        TEST(what_an_attempt_without_an_answer_did_is_told_as_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

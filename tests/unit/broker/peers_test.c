@@ -343,6 +343,10 @@ static void every_request_survives_the_way(void **state)
     back(&(struct coord_request){ .ask = COORD_ASK_PREFER, .u.prefer = { preferred, 0 } }, 7, OT_ERR_MALFORMED);
     item.handover = (enum coord_handover)3;
     back(&alter, 7, OT_ERR_MALFORMED);
+    for (int32_t meant = -1; meant <= 3; meant += 2) {
+        out = back(&(struct coord_request){ .ask = COORD_ASK_RESIGN, .if_version = -1, .u.resign = { meant } }, 7, OT_OK);
+        assert_int_equal(out.u.resign.node_id, meant);
+    }
     const enum coord_ask plain[] = { COORD_ASK_READ, COORD_ASK_FENCE, COORD_ASK_UNREGISTER, COORD_ASK_RESIGN, COORD_ASK_DELETE_TOPIC, COORD_ASK_CREATE_PARTITIONS };
     for (size_t i = 0; i < OT_ARRAY_COUNT(plain); i++) assert_int_equal(back(&(struct coord_request){ .ask = plain[i], .if_version = -1 }, 7, OT_OK).ask, plain[i]);
     ot_arena_free(&arena);

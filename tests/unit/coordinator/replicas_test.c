@@ -602,9 +602,13 @@ static void a_voter_is_not_forgotten(void **state)
 static void a_voter_alone_does_not_resign(void **state)
 {
     struct desk *desk = *state;
-    struct coord_request ask = { .ask = COORD_ASK_RESIGN };
+    struct coord_request ask = { .ask = COORD_ASK_RESIGN, .u.resign = { -1 } };
     desk_ask(desk, &ask);
     assert_int_equal(ask.error, OT_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE);
+    assert_true(desk->leading);
+    ask.u.resign.node_id = 2;                  /* that one leads no more: nothing is left to do */
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_OK);
     assert_true(desk->leading);
 }
 
