@@ -29,7 +29,7 @@ static void answered(struct broker_ask *ask)   /* on the coordinator's thread */
     static const char *const names[] = { [BROKER_RESIGN] = "resign", [BROKER_RAISE] = "raise", [BROKER_FORGET] = "forget" };
     control->version_out = ask->request.version;
     if (control->kind == BROKER_RESIGN) control->broker_id = ask->request.u.resign.node_id;
-    if (!control->validate_only)
+    if (!control->validate_only && control->kind != BROKER_READ)
         ot_log(OT_LOG_INFO, "coordinator", "control", "what=%s broker=%d level=%d error=%s text=\"%s\"", names[control->kind], control->kind == BROKER_RAISE ? -1 : control->broker_id,
             control->kind == BROKER_RAISE ? control->level : -1, ot_err_name(ask->request.error), ask->request.error == OT_OK ? "" : ask->request.text);
     end(control, ask->request.error, ask->request.error == OT_OK ? "" : ask->request.text);
@@ -39,7 +39,8 @@ static void begin_run(struct ot_task *task)
 {
     struct broker_control_asked *asked = OT_CONTAINER(task, struct broker_control_asked, begin);
     const struct broker_control *control = asked->control;
-    static const enum coord_ask asks[] = { [BROKER_RESIGN] = COORD_ASK_RESIGN, [BROKER_RAISE] = COORD_ASK_LEVEL, [BROKER_FORGET] = COORD_ASK_UNREGISTER };
+    static const enum coord_ask asks[] = { [BROKER_RESIGN] = COORD_ASK_RESIGN, [BROKER_RAISE] = COORD_ASK_LEVEL, [BROKER_FORGET] = COORD_ASK_UNREGISTER,
+        [BROKER_READ] = COORD_ASK_READ };
     asked->ask = (struct broker_ask){ .answered = answered, .timeout_us = (int64_t)OT_MAX(control->timeout_ms, 0) * 1000,
         .request = { .ask = asks[control->kind], .if_version = -1, .validate_only = control->validate_only } };
     if (control->kind == BROKER_RESIGN) asked->ask.request.u.resign.node_id = control->broker_id;

@@ -1,4 +1,4 @@
-/* What an operator asks of the coordinator that is no change of topics or configs: to step down, to forget a broker, to raise the feature level. Each is one request to whoever leads, answered once it is done. */
+/* What an operator asks of the coordinator that is no change of topics or configs: to step down, to forget a broker, to raise the feature level, to say what it has decided. Each is one request to whoever leads, answered once it is done. */
 #ifndef OT_BROKER_CONTROL_H
 #define OT_BROKER_CONTROL_H
 
@@ -7,6 +7,7 @@
 enum broker_control_kind {
     BROKER_RESIGN,                             /* the coordinator hands its role over: ELIGIBLE_LEADERS_NOT_AVAILABLE when no other voter lives. One that leads no more has done so */
     BROKER_RAISE,                              /* ottla.version goes up to level (features.h): INVALID_UPDATE_VERSION when a broker or voter does not know it, with words who */
+    BROKER_READ,                               /* nothing is changed: done, the view here has all that was acknowledged to anybody before it was asked. validate_only makes no difference */
     BROKER_FORGET                              /* a fenced broker without replicas and without a vote: INVALID_REQUEST when it is not one, BROKER_ID_NOT_REGISTERED */
 };
 struct broker_control {

@@ -124,16 +124,13 @@ static bool all_fill(struct rpc_request *request, const struct broker_view *view
     return own->topics != NULL;
 }
 
-RPC_HANDLER(elect_leaders)
+static void begin(struct rpc_request *request)
 {
-    const struct ot_elect_leaders_request *asked = body;
+    const struct ot_elect_leaders_request *asked = request->body;
     const bool known = type_known(asked->election_type), all = asked->topic_partitions.count < 0 && known;
-    request->arena.cap_bytes = asked->topic_partitions.count < 0 ? RPC_ANSWER_ARENA_BYTES : RPC_ARENA_MAX_BYTES;
     request->call.moves = (struct broker_moves){ .timeout_ms = asked->timeout_ms };
-    request->own = rpc_alloc(request, 1, sizeof(struct own));
-    if (request->own != NULL) *(struct own *)request->own = (struct own){ 0 };
     const struct broker_view *view = broker_view_take(request->server->broker);
-    const bool enough = request->own != NULL && (all ? all_fill(request, view) : named_fill(request, view));
+    const bool enough = all ? all_fill(request, view) : named_fill(request, view);
     broker_view_give(view);
     if (!enough) {
         rpc_reject(request, "no memory for its answer");
@@ -142,5 +139,35 @@ RPC_HANDLER(elect_leaders)
     } else {
         rpc_call_init(request, elected);
         broker_moves(request->server->broker, &request->call.moves);
+    }
+}
+
+static void up_to_date(struct broker_call *call)
+{
+    struct rpc_request *request = rpc_request_of(call);
+    const enum ot_err error = request->call.control.error;
+    request->call.moves = (struct broker_moves){ 0 };
+    if (error != OT_OK && request->header.version >= 1) respond(request, error);
+    else begin(request);                       /* version 0 has no room for the error: those that are seen from here */
+}
+
+/* Of all partitions those that need one are looked for here, and not at the coordinator as with Kafka: so first this broker hears of all that was decided before it was asked. */
+RPC_HANDLER(elect_leaders)
+{
+    const struct ot_elect_leaders_request *asked = body;
+    const bool all = asked->topic_partitions.count < 0;
+    request->arena.cap_bytes = all ? RPC_ANSWER_ARENA_BYTES : RPC_ARENA_MAX_BYTES;
+    request->own = rpc_alloc(request, 1, sizeof(struct own));
+    if (request->own == NULL) {
+        rpc_reject(request, "no memory for its answer");
+        return;
+    }
+    *(struct own *)request->own = (struct own){ 0 };
+    if (!all || !type_known(asked->election_type)) {
+        begin(request);
+    } else {
+        request->call.control = (struct broker_control){ .kind = BROKER_READ, .timeout_ms = asked->timeout_ms };
+        rpc_call_init(request, up_to_date);
+        broker_control(request->server->broker, &request->call.control);
     }
 }

@@ -298,6 +298,43 @@ static void elections_are_not_needed_where_the_leader_is_the_one_to_be(void **st
     door_stop();
 }
 
+/* Kafka's controller looks itself. Here the broker that is asked does, so it has to know what was decided before. */
+static void an_election_of_all_looks_at_what_was_decided_before_it_was_asked(void **state)
+{
+    int32_t indexes[] = { 0 };
+    struct ot_elect_leaders_request_topic_partitions topics[] = { { .topic = ot_str_of("b"), .partitions = { indexes, 1 } } };
+    struct ot_elect_leaders_request request;
+    struct ot_elect_leaders_response response;
+    (void)state;
+    door_start();
+    const int fd = client();
+    ot_elect_leaders_request_defaults(&request);
+    request.topic_partitions.items = topics;
+    request.topic_partitions.count = 1;
+    exchange(fd, OT_API_ELECT_LEADERS, 2, &request, &response);
+    assert_int_equal(fake.reads, 0);           /* those that are named are the coordinator's to judge */
+    fake.topic_to_be = "late";                 /* this broker has not heard of it yet */
+    request.topic_partitions.count = -1;
+    exchange(fd, OT_API_ELECT_LEADERS, 2, &request, &response);
+    assert_int_equal(fake.reads, 1);
+    assert_int_equal(response.error_code, 0);
+    assert_int_equal(response.replica_election_results.count, 4);
+    int32_t rows = -1;
+    for (int32_t i = 0; i < 4; i++) {
+        const struct ot_elect_leaders_response_replica_election_result *one = &response.replica_election_results.items[i];
+        if (ot_str_equal(one->topic, ot_str_of("late"))) rows = one->partition_result.count;
+    }
+    assert_int_equal(rows, 1);
+    fake.read_error = OT_ERR_REQUEST_TIMED_OUT;
+    exchange(fd, OT_API_ELECT_LEADERS, 2, &request, &response);
+    assert_int_equal(response.error_code, OT_ERR_REQUEST_TIMED_OUT);
+    assert_int_equal(response.replica_election_results.count, 0);
+    exchange(fd, OT_API_ELECT_LEADERS, 0, &request, &response);        /* no room for an error */
+    assert_int_equal(response.replica_election_results.count, 4);
+    close(fd);
+    door_stop();
+}
+
 static void reassignments_are_checked_as_kafka_checks_them(void **state)
 {
     int32_t same[] = { 1 }, none_such[] = { 99 }, twice[] = { 1, 1 }, minus[] = { -1 };
@@ -620,7 +657,7 @@ TEST_MAIN(cmocka_unit_test(config_changes_keep_their_order_and_each_resource_has
     cmocka_unit_test(resources_are_listed_by_type), cmocka_unit_test(directories_tell_sizes_and_room_and_only_what_was_asked),
     cmocka_unit_test(the_cursor_leads_through_all_partitions), cmocka_unit_test(named_partitions_come_sorted_once_and_odd_cursors_are_refused),
     cmocka_unit_test(producers_are_told_by_the_leader_alone), cmocka_unit_test(elections_are_not_needed_where_the_leader_is_the_one_to_be),
-    cmocka_unit_test(reassignments_are_checked_as_kafka_checks_them), cmocka_unit_test(the_quorum_is_this_broker), cmocka_unit_test(features_stay_at_their_level), cmocka_unit_test(our_own_feature_is_raised_by_the_coordinator_and_alone),
+    cmocka_unit_test(an_election_of_all_looks_at_what_was_decided_before_it_was_asked), cmocka_unit_test(reassignments_are_checked_as_kafka_checks_them), cmocka_unit_test(the_quorum_is_this_broker), cmocka_unit_test(features_stay_at_their_level), cmocka_unit_test(our_own_feature_is_raised_by_the_coordinator_and_alone),
     cmocka_unit_test(a_subscription_is_described_with_what_it_says_and_what_it_leaves_open),
     cmocka_unit_test(clients_push_what_they_are_asked_for), cmocka_unit_test(replicas_stay_in_their_directory),
     cmocka_unit_test(there_are_no_quotas_and_none_is_taken), cmocka_unit_test(there_are_no_credentials))

@@ -21,6 +21,8 @@ struct fake_broker {
     uint32_t topic_count;
     int32_t node_id, controller_id;
     enum ot_err raise_error; int16_t raised;   /* answer of BROKER_RAISE; the level that was raised to */
+    uint32_t reads; enum ot_err read_error;    /* of BROKER_READ */
+    const char *topic_to_be;                   /* with 3 partitions; the view here has it after the next BROKER_READ */
     bool no_brokers, empty_cluster;        /* the view lists nobody */
     const char *other_host;                /* a second broker, number 2, is listed there */
     /* produce */
