@@ -251,8 +251,8 @@ static void retry_fired(struct ot_timer *timer)
 static struct broker_partition *led(struct broker_shard *shard, int32_t *epoch_out)
 {
     struct broker_partition *partition = broker_partition_find(shard->broker, ot_str_of(shard->kind->topic), shard->partition);
-    if (partition == NULL) {
-        shard->fail_why = OT_ERR_COORDINATOR_NOT_AVAILABLE;
+    if (partition == NULL) {               /* what was here went away by a reassignment, or with its topic: whoever has it now coordinates */
+        shard->fail_why = shard->owner != NULL ? OT_ERR_NOT_COORDINATOR : OT_ERR_COORDINATOR_NOT_AVAILABLE;
         return NULL;
     }
     pthread_mutex_lock(&partition->mutex);

@@ -2,6 +2,7 @@
 #include "broker/room.h"
 
 #include "base/io_fault.h"
+#include "base/log.h"
 #include "base/util.h"
 #include "engine/batch_build.h"
 #include <setjmp.h>
@@ -400,6 +401,32 @@ static void a_stop_answers_and_closes_everything(void **state)
     assert_int_equal(topic_made(house), OT_ERR_COORDINATOR_NOT_AVAILABLE);
 }
 
+/* As at the end of a reassignment that takes the replica away: nothing failed, and nobody has to do anything. */
+static void a_shard_whose_partition_moves_away_closes_without_a_warning(void **state)
+{
+    struct house *house = *state;
+    struct broker_view_topic topic;
+    char said[8192] = "";
+    assert_int_equal(topic_made(house), OT_OK);
+    assert_int_equal(add_numbers(house, 1, 1, 3), OT_OK);
+    const struct broker_view *view = broker_view_take(house->broker);
+    assert_true(broker_view_topic(view, ot_str_of("__consumer_offsets"), &topic));
+    const struct ot_uuid id = topic.id;
+    broker_view_give(view);
+    FILE *log = tmpfile();
+    assert_non_null(log);
+    ot_log_setup(OT_LOG_INFO, OT_LOG_TEXT, fileno(log));
+    broker_partition_remove(house->broker, &id, 1);
+    assert_int_not_equal(add_numbers(house, 1, 1, 1), OT_OK);  /* behind the look at what became of it */
+    ot_log_setup(OT_LOG_INFO, OT_LOG_TEXT, 2);
+    rewind(log);
+    assert_true(fread(said, 1, sizeof said - 1, log) > 0);
+    fclose(log);
+    assert_non_null(strstr(said, "INFO shard closed topic=__consumer_offsets partition=1 error=NOT_COORDINATOR"));
+    assert_null(strstr(said, "WARN shard closed"));
+    assert_int_equal(sum_of(house, 0), 0);                     /* the others go on */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -408,6 +435,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_failed_append_takes_back_what_it_changed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_state_is_served_when_all_that_it_rests_on_is_committed, setup, teardown),
         cmocka_unit_test_setup_teardown(markers_are_told_while_serving_and_by_the_replay, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_shard_whose_partition_moves_away_closes_without_a_warning, setup, teardown),
         cmocka_unit_test_setup_teardown(too_much_for_a_batch_is_known_before, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stop_answers_and_closes_everything, setup, teardown),
     };
