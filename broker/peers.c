@@ -334,6 +334,7 @@ struct ot_buf *broker_peer_frame(struct ot_pool *pool, int16_t key, int16_t vers
     const size_t bytes = ot_wire_size(api->request, version, request);
     if (bytes > INT32_MAX - 64) return NULL;
     struct ot_buf *buf = ot_buf_new(pool, bytes + 64);
+    if (buf == NULL && bytes <= BROKER_PEER_SMALL_BYTES - 64) buf = ot_buf_new_forced(pool, bytes + 64);       /* a link has few of them */
     if (buf == NULL) return NULL;
     struct ot_writer out = ot_writer_over(buf->data + 4, bytes + 60);
     if (ot_wire_request_header_encode(&header, &out) != OT_OK || ot_wire_encode(api->request, version, request, &out, NULL) != OT_OK) {

@@ -25,6 +25,8 @@ struct broker_peer_setup {                     /* of broker_setup; NULL there: t
     const void *secret; uint32_t secret_bytes; /* of peer.secret.file; copied. 0: none */
     struct ot_exec *resolve_exec;              /* a pool */
 };
+/* A request of at most so many bytes has room on both sides, whatever larger ones have taken: heartbeats, hellos, votes. */
+enum { BROKER_PEER_SMALL_BYTES = 65536 };
 enum { BROKER_PEER_HOST_BYTES = 256, BROKER_NONCE_BYTES = 32, BROKER_PROOF_BYTES = 32 };
 
 /* One of our own requests (keys from 10000), and the highest version of it that this build knows (coordinator/level.h). */

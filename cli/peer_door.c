@@ -120,8 +120,10 @@ enum ot_err cli_peer_start(struct cli_peer_door *door, struct broker *broker, st
     if (!door->wanted) return OT_OK;
     const struct rpc_kafka_setup setup = { .listeners = &door->door, .listener_count = 1, .peer = true, .io = ot_io_real(), .io_exec = io_exec,
         .metrics = metrics,
+        .system_buffers = true,            /* followers read in megabytes: Kafka's 102400 is a wake-up for every hundred kilobytes */
+        .small_pool = ot_mem_pool_buffers(&budget->pools[OT_MEM_peer_requests]), .small_bytes = BROKER_PEER_SMALL_BYTES,
         .request_pool = ot_mem_pool_buffers(&budget->pools[OT_MEM_peers]), .response_pool = ot_mem_pool_buffers(&budget->pools[OT_MEM_responses]) };
-    if (setup.request_pool == NULL || setup.response_pool == NULL) return OT_ERR_NO_MEMORY;
+    if (setup.request_pool == NULL || setup.small_pool == NULL || setup.response_pool == NULL) return OT_ERR_NO_MEMORY;
     const enum ot_err err = rpc_kafka_server_start(broker, &setup, &door->server);
     door->door.fd_count = 0;               /* they passed over in any case */
     return err;

@@ -114,18 +114,46 @@ static void conn_tick(struct ot_timer *timer)
     ot_exec_timer_set(conn->loop->exec, timer, now_us + OT_MAX(TICK_US_MIN, OT_MIN(tick_us, TICK_US_MAX)));
 }
 
+/* Who speaks in earnest is through with it in a moment, so those that came first are those that are silent. */
+static void probation_crowd(struct net_loop *loop)
+{
+    const uint32_t max = net_setup(loop->net)->probation_max;
+    if (max == 0 || loop->probation_count <= max) return;
+    struct ot_conn *first = loop->probation_first;
+    ot_log(OT_LOG_WARN, "net", "probation_max", "peer=%s listener=%s max=%u text=\"too many connections that do not say who they are: the first of them goes\"", first->peer, first->listener, max);
+    ot_conn_abort(first, "others came that did not say who they are either");
+}
+
+static void probation_leave(struct ot_conn *conn)
+{
+    struct net_loop *loop = conn->loop;
+    if (conn->probation_us == 0) return;
+    conn->probation_us = 0;
+    loop->probation_count--;
+    *(conn->probation_prev != NULL ? &conn->probation_prev->probation_next : &loop->probation_first) = conn->probation_next;
+    *(conn->probation_next != NULL ? &conn->probation_next->probation_prev : &loop->probation_last) = conn->probation_prev;
+    conn->probation_next = conn->probation_prev = NULL;
+}
+
 void ot_conn_probation(struct ot_conn *conn, uint32_t request_bytes_max, int64_t us)
 {
+    struct net_loop *loop = conn->loop;
     if (conn->closed) return;
+    probation_leave(conn);
     conn->bytes_max = request_bytes_max;
-    conn->probation_us = conn_now(conn) + us;
+    conn->probation_us = OT_MAX(conn_now(conn) + us, 1);
+    conn->probation_prev = loop->probation_last;
+    *(loop->probation_last != NULL ? &loop->probation_last->probation_next : &loop->probation_first) = conn;
+    loop->probation_last = conn;
+    loop->probation_count++;
     conn_tick(&conn->timer);
+    probation_crowd(loop);
 }
 
 void ot_conn_trust(struct ot_conn *conn)
 {
     conn->bytes_max = 0;
-    conn->probation_us = 0;
+    probation_leave(conn);
 }
 
 static void conn_socket_options(struct ot_conn *conn)
@@ -166,9 +194,9 @@ void conn_start(struct ot_conn *conn)
     conn_unref(conn);
 }
 
-static void conn_forced_back(struct net_loop *loop)
+static void conn_forced_back(struct net_loop *loop, struct net_room *room)
 {
-    loop->forced_out = false;
+    room->forced_out = false;
     if (loop->starved != NULL) net_unstarve(loop);
 }
 
@@ -177,9 +205,9 @@ static void reply_free(struct ot_conn *conn, struct ot_reply *reply)
     struct net_loop *loop = conn->loop;
     ot_buf_unref(reply->buf);
     conn_parts_release(conn, reply->parts);
-    const bool forced = reply->forced;
+    struct net_room *forced = reply->forced;
     net_reply_free(loop, reply);
-    if (forced) conn_forced_back(loop);
+    if (forced != NULL) conn_forced_back(loop, forced);
 }
 
 /* Tell the door once that waiting is of no use any more. */
@@ -195,6 +223,7 @@ void conn_end(struct ot_conn *conn)
     struct net_loop *loop = conn->loop;
     if (conn->closed) return;
     conn->closed = true;
+    probation_leave(conn);
     ot_exec_timer_cancel(loop->exec, &conn->timer);
     ot_loop_fd_remove(loop->loop, &conn->event);
     conn->transport.ops->shutdown(&conn->transport);
@@ -219,9 +248,9 @@ void conn_end(struct ot_conn *conn)
         if (reply->state != NET_REPLY_IN_WORK) reply_free(conn, reply);
         reply = next;
     }
-    if (conn->frame_forced) {
-        conn->frame_forced = false;
-        conn_forced_back(loop);
+    if (conn->frame_forced != NULL) {
+        conn_forced_back(loop, conn->frame_forced);
+        conn->frame_forced = NULL;
     }
     pthread_mutex_lock(&loop->mutex);
     if (conn->prev != NULL) conn->prev->next = conn->next;
@@ -309,7 +338,7 @@ static bool conn_deliver(struct ot_conn *conn)
     reply->state = NET_REPLY_OFFERED;
     reply->received_us = conn->read_us;
     conn->frame = NULL;
-    conn->frame_forced = false;
+    conn->frame_forced = NULL;
     conn->head_got = 0;
     reply_push(conn, reply);
     return conn_offer(conn, reply);
@@ -328,17 +357,20 @@ static bool frame_begin(struct ot_conn *conn)
         ot_conn_finish(conn, "a request of an impossible size");
         return false;
     }
-    conn->frame = ot_buf_new(setup->request_pool, (size_t)size);
-    if (conn->frame == NULL && !loop->forced_out) {
-        conn->frame = ot_buf_new_forced(setup->request_pool, (size_t)size);
+    struct net_room *room = setup->small_pool != NULL && (uint32_t)size <= setup->small_bytes ? &loop->small : &loop->requests;
+    conn->frame = ot_buf_new(room->wait.pool, (size_t)size);
+    if (conn->frame == NULL && room == &loop->small) conn->frame = ot_buf_new(setup->request_pool, (size_t)size);      /* what the large ones leave is theirs as well */
+    if (conn->frame == NULL && !room->forced_out) {
+        conn->frame = ot_buf_new_forced(room->wait.pool, (size_t)size);
         if (conn->frame == NULL) {
             ot_conn_abort(conn, "no memory for a request");
             return false;
         }
-        conn->frame_forced = loop->forced_out = true;
+        conn->frame_forced = room;
+        room->forced_out = true;
     }
     if (conn->frame == NULL) {
-        net_starve(loop, conn, &loop->request_wait);
+        net_starve(loop, conn, &room->wait);
         return false;
     }
     conn->frame->bytes = (uint32_t)size;

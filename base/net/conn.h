@@ -12,6 +12,7 @@
 
 struct ot_conn;
 struct ot_net_part;
+struct net_room;
 
 /* One request from its arrival to its answer. The door answers each that it took exactly once: ot_reply_send or ot_reply_none. */
 struct ot_reply {
@@ -26,7 +27,8 @@ struct ot_reply {
     struct ot_net_part *parts, *parts_last;
     uint64_t output_bytes;
     uint8_t state;
-    bool forced, failed, none;
+    bool failed, none;
+    struct net_room *forced;               /* it is that room's one request beyond the cap; NULL: it is not */
 };
 
 enum ot_request_fate {
@@ -62,7 +64,8 @@ void ot_conn_describe(struct ot_conn *conn, struct ot_str client_id, struct ot_s
 void ot_conn_kick(struct ot_conn *conn);
 /* Take no further request (the one that is being offered included, if it is not taken), send the answers that are due, then close. For garbage on the wire, errors of unanswered requests… */
 void ot_conn_finish(struct ot_conn *conn, const char *why);
-/* Until ot_conn_trust a request may have no more than so many bytes, and the connection is closed after that time: for who has yet to say who it is. In `opened`. */
+/* Until ot_conn_trust a request may have no more than so many bytes, and the connection is closed after that time: for who has yet to say who it is. In `opened`.
+ * Where there are too many of those on its loop (probation_max), the one that came first goes. */
 void ot_conn_probation(struct ot_conn *conn, uint32_t request_bytes_max, int64_t us);
 void ot_conn_trust(struct ot_conn *conn);
 /* Close at once. Requests in work still have to be answered, which then does nothing but give memory back. */

@@ -37,6 +37,7 @@ struct net_counts { _Atomic uint64_t requests, bytes_in, bytes_out, sendfile_byt
 
 struct net_loop;
 struct net_pool_wait { struct ot_pool_waiter waiter; struct ot_task task; struct ot_pool *pool; struct net_loop *loop; bool waiting; };
+struct net_room { struct net_pool_wait wait; bool forced_out; };       /* for requests of one size; forced_out: this loop's one beyond the cap is in work */
 
 struct net_loop {
     struct ot_net *net;
@@ -48,8 +49,9 @@ struct net_loop {
     struct net_stash *stashes_free;
     struct net_slab { struct net_slab *next; } *slabs;
     struct ot_conn *starved;
-    struct net_pool_wait request_wait, response_wait;
-    bool forced_out;                       /* this loop's one request beyond the pool's cap is in work */
+    struct net_room requests, small;       /* small: a pool of its own, if there is one */
+    struct net_pool_wait response_wait;
+    struct ot_conn *probation_first, *probation_last; uint32_t probation_count;        /* in the order in which they came */
     struct ot_task drain_task, abort_task;
     pthread_mutex_t mutex;                 /* guards conns and the texts in them, for lists */
     struct ot_conn *conns;
@@ -78,12 +80,13 @@ struct ot_conn {
     uint8_t head[4];
     uint32_t head_got, frame_got;
     struct ot_buf *frame;
-    bool frame_forced;
+    struct net_room *frame_forced;         /* as ot_reply.forced */
     struct net_stash *stash;
     struct ot_reply *waiting;              /* offered, put off */
     int64_t read_us;                       /* last byte in */
     uint32_t bytes_max;                    /* of a request, while it is on probation; 0: as the setup says */
     int64_t probation_us;                  /* closed then; 0: not on probation */
+    struct ot_conn *probation_next, *probation_prev;
     /* requests, oldest first */
     struct ot_reply *replies, *replies_last;
     uint32_t reply_count;

@@ -523,7 +523,8 @@ static void loop_abort(struct ot_task *task)
 static void loop_clear(struct net_loop *loop)
 {
     ot_loop_stop(loop->loop);
-    ot_pool_wait_cancel(loop->request_wait.pool, &loop->request_wait.waiter);
+    ot_pool_wait_cancel(loop->requests.wait.pool, &loop->requests.wait.waiter);
+    if (loop->small.wait.pool != NULL) ot_pool_wait_cancel(loop->small.wait.pool, &loop->small.wait.waiter);
     if (loop->response_wait.pool != NULL) ot_pool_wait_cancel(loop->response_wait.pool, &loop->response_wait.waiter);
     for (struct net_slab *slab = loop->slabs, *next; slab != NULL; slab = next) {
         next = slab->next;
@@ -585,7 +586,8 @@ enum ot_err ot_net_open(const struct ot_net_setup *setup, struct ot_net **out)
         loop->index = i;
         loop->drain_task.run = loop_drain;
         loop->abort_task.run = loop_abort;
-        pool_wait_init(&loop->request_wait, loop, setup->request_pool);
+        pool_wait_init(&loop->requests.wait, loop, setup->request_pool);
+        pool_wait_init(&loop->small.wait, loop, setup->small_pool);
         pool_wait_init(&loop->response_wait, loop, setup->response_pool);
         if ((err = ot_loop_start("ot-net", &loop->loop)) != OT_OK) goto fail;
         loop->exec = ot_loop_exec(loop->loop);

@@ -2,7 +2,7 @@
  *
  * Accepted connections go to the loop that has the fewest. All that a peer can make us hold is bounded: request bytes by request_pool, answers by response_pool (no
  * request is started while it is at its cap), answers not yet read by output_bytes_max per connection, requests in work by requests_max per connection. At a cap
- * a connection is not read until others finish; one request per loop may go beyond the cap of the pool, so that something always moves. */
+ * a connection is not read until others finish; one request per loop may go beyond the cap of a pool, so that something always moves. */
 #ifndef OT_NET_NET_H
 #define OT_NET_NET_H
 
@@ -21,6 +21,9 @@ struct ot_net_setup {
     int64_t idle_us;                       /* connections.max.idle.ms; -1: never */
     int64_t progress_us;                   /* ottla.connection.progress.timeout.ms */
     uint32_t requests_max;                 /* ottla.connection.requests.max */
+    struct ot_pool *small_pool;            /* of requests of at most small_bytes; outlives the net. Large ones, which may be long on their way, take no room from them; at its cap they go into request_pool. NULL: all are there */
+    uint32_t small_bytes;
+    uint32_t probation_max;                /* connections of one loop that have yet to say who they are; 0: any number */
     uint64_t output_bytes_max;             /* answers of one connection that wait to be sent; 0: 64 MiB. One answer may be larger */
 };
 

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #define HELLO_BYTES_MAX 4096u              /* who has not said hello gets no more of the memory that the brokers share */
+#define HELLO_ROOM_BYTES (2 * HELLO_BYTES_MAX)         /* that at most are counted for it */
+#define PEER_LOOPS 2u
 #define HELLO_US 5000000
 #define PEER_REQUEST_BYTES_MAX (256u << 20)    /* one publication of the coordinator may have 200 MiB */
 #define LISTENERS_MAX 1000u                /* since the start, however often they change */
@@ -132,12 +134,13 @@ static int64_t progress_ms(const struct broker_config *config, bool peer)
 static struct ot_net_setup net_setup(const struct broker_config *config, const struct rpc_kafka_setup *setup)
 {
     return (struct ot_net_setup){
-        .loop_count = setup->peer ? 2 : (uint32_t)config->ottla_network_threads,
+        .loop_count = setup->peer ? PEER_LOOPS : (uint32_t)config->ottla_network_threads,
         .request_pool = setup->request_pool, .response_pool = setup->response_pool,
+        .small_pool = setup->small_pool, .small_bytes = setup->small_bytes,
+        .probation_max = setup->peer && setup->small_pool != NULL ? (uint32_t)OT_MIN(OT_MAX(ot_pool_cap_bytes(setup->small_pool) / 2 / HELLO_ROOM_BYTES / PEER_LOOPS, (size_t)1), (size_t)UINT32_MAX) : 0,
         .io = setup->io, .io_exec = setup->io_exec,
         .request_bytes_max = setup->peer ? OT_MAX((uint32_t)config->socket_request_max_bytes, PEER_REQUEST_BYTES_MAX) : (uint32_t)config->socket_request_max_bytes,
-        /* followers read in megabytes: Kafka's 102400 is a wake-up for every hundred kilobytes */
-        .send_buffer_bytes = setup->peer ? -1 : config->socket_send_buffer_bytes, .receive_buffer_bytes = setup->peer ? -1 : config->socket_receive_buffer_bytes,
+        .send_buffer_bytes = setup->system_buffers ? -1 : config->socket_send_buffer_bytes, .receive_buffer_bytes = setup->system_buffers ? -1 : config->socket_receive_buffer_bytes,
         .connections_max = setup->peer ? INT32_MAX : (uint32_t)config->max_connections, .connections_per_ip_max = setup->peer ? INT32_MAX : (uint32_t)config->max_connections_per_ip,
         .idle_us = config->connections_max_idle_ms < 0 || config->connections_max_idle_ms > INT64_MAX / 1000 ? -1 : config->connections_max_idle_ms * 1000,
         .progress_us = progress_ms(config, setup->peer) * 1000,

@@ -23,6 +23,9 @@ struct rpc_kafka_setup {
     uint32_t listener_count;
     bool peer;                             /* its connections come from other brokers: they say hello first (broker/peers.h) */
     struct ot_pool *request_pool;          /* request bytes in flight (queued.max.request.bytes); outlives the server */
+    struct ot_pool *small_pool; uint32_t small_bytes;  /* requests of at most so many bytes are there instead, whatever large ones take; outlives the server. NULL: none. A peer server
+                                            * has no more connections that said no hello yet than half of it holds */
+    bool system_buffers;                   /* of sockets: the system's sizes, whatever socket.send.buffer.bytes and socket.receive.buffer.bytes say */
     struct ot_pool *response_pool;         /* answers not yet sent, without the file ranges in them; outlives the server */
     struct ot_io *io;                      /* probes and reads cold ranges */
     struct ot_exec *io_exec;

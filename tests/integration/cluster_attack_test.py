@@ -1,4 +1,5 @@
 """What the network and strangers do to a cluster: connections cut, held and half-cut by proxies; bytes that nobody of ours would send, on the peer listener."""
+import json
 import random
 import socket
 import struct
@@ -130,6 +131,64 @@ def test_peers_that_fall_silent_within_a_message_hold_nobody_up_for_long(make):
     harness.until(lambda: create(cluster.nodes[first], "heard")["errorCode"] in (0, 36), 60, "a topic on the broker that could not be heard")
     for i in cluster.nodes:
         cluster.wait_state(i, "running", of=[1, 2, 3])
+    cluster.stop()
+
+
+def pool(node, name):
+    told = json.loads(harness.http(node.rest + "/v1/diagnostics/memory")[2])
+    return next((int(p["used_bytes"]), int(p["cap_bytes"])) for p in told["pools"] if p["name"] == name)
+
+
+def test_a_broker_is_heard_while_large_messages_do_not_come(make):
+    """They fill the memory for what is large and stay as long as a peer may be silent. Heartbeats, votes, hellos and questions have room of their own; what is said is, too."""
+    cluster = make(broker_session_timeout_ms=120000, ottla_memory_bytes=192000000).start()
+    first = cluster.controller()
+    node = cluster.nodes[first]
+    term = quorum(node)[0]["leaderEpoch"]
+    half = [Connection(f"127.0.0.1:{node.peer_port}", timeout_s=1) for _ in range(8)]
+    for c in half:
+        assert hello(c, 9, first)["errorCode"] == 0
+    for c in half:
+        c.socket.sendall(struct.pack(">i", 50000000) + b"\x27\x11\0\0")
+
+    harness.until(lambda: pool(node, "peers")[0] >= 100000000, 20, "two that are beyond the cap")
+    for i in cluster.nodes:
+        assert create(cluster.nodes[i], f"meanwhile-{i}")["errorCode"] == 0
+    with Connection(f"127.0.0.1:{node.peer_port}", timeout_s=20) as c:         # on either loop
+        assert hello(c, 9, first)["errorCode"] == 0
+    with Connection(f"127.0.0.1:{node.peer_port}", timeout_s=20) as c:
+        assert hello(c, 9, first)["errorCode"] == 0
+    for i in cluster.nodes:
+        cluster.wait_state(i, "running", of=[1, 2, 3])
+    assert pool(node, "peers")[0] >= 100000000                      # they were there all the time
+    assert cluster.controller() == first and quorum(node)[0]["leaderEpoch"] == term
+    for c in half:
+        c.socket.close()
+    cluster.stop()
+
+
+def test_a_crowd_that_says_no_hello_keeps_nobody_out(make):
+    """Each with a request begun: they hold no more than half of the memory for small requests, those that came first go, and who says hello is heard."""
+    cluster = make(broker_session_timeout_ms=120000, socket_listen_backlog_size=1000, ottla_memory_bytes=192000000).start()
+    first = cluster.controller()
+    node = cluster.nodes[first]
+    term = quorum(node)[0]["leaderEpoch"]
+    crowd = []
+    for i in range(600):
+        s = socket.create_connection(("127.0.0.1", node.peer_port), timeout=20)
+        s.sendall(struct.pack(">i", 4096) + b"\x27\x10")
+        crowd.append(s)
+        if i % 100 == 99:
+            with Connection(f"127.0.0.1:{node.peer_port}", timeout_s=20) as c:
+                assert hello(c, 9, first)["errorCode"] == 0
+            used, cap = pool(node, "peer_requests")
+            assert used <= cap * 3 / 4                     # with what brokers say meanwhile
+    assert crowd[0].recv(1) == b""
+    assert "probation_max" in node.log()
+    assert create(node, "heard")["errorCode"] == 0
+    assert cluster.controller() == first and quorum(node)[0]["leaderEpoch"] == term
+    for s in crowd:
+        s.close()
     cluster.stop()
 
 

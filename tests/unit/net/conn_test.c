@@ -363,6 +363,114 @@ static void who_is_on_probation_announces_little_and_is_soon_gone(void **state)
     door_stop();
 }
 
+/* Two of a loop announce more than the pool has and fall silent: one beyond its cap, one that waits. What is small goes on, and what is large once they are gone. */
+static void large_requests_that_do_not_come_take_no_room_from_small_ones(void **state)
+{
+    (void)state;
+    uint8_t head[4];
+    struct ot_net_stats stats;
+    door_init();
+    ot_pool_free(door.requests);
+    door.requests = door.setup.request_pool = ot_pool_new("requests", 100000, 0);
+    struct ot_pool *small = door.setup.small_pool = ot_pool_new("small", 8192, 0);
+    door.setup.small_bytes = 4096;
+    door.setup.loop_count = 1;
+    door_start();
+    const int silent = door_client(), waits = door_client(), lives = door_client();
+    ot_store_u32(head, 200000);
+    say(silent, head, 4);
+    do ot_net_stats(door.net, &stats);
+    while (stats.bytes_in < 4);
+    say(waits, head, 4);
+    do ot_net_stats(door.net, &stats);
+    while (stats.starved < 1);
+    for (int i = 0; i < 1000; i++) {
+        say_text(lives, "e");
+        hear_text(lives, "e");
+    }
+    uint8_t edge[4096] = "n";
+    say_frame(lives, edge, sizeof edge);   /* the largest that is small; without an answer */
+    say_text(lives, "e");
+    hear_text(lives, "e");
+    uint8_t *large = calloc(1, 200000);
+    large[0] = 'e';
+    close(silent);
+    say(waits, large, 200000);
+    uint32_t bytes = 0;
+    free(hear(waits, &bytes));
+    assert_int_equal(bytes, 200000);
+    free(large);
+    close(waits);
+    close(lives);
+    door_stop();
+    ot_pool_free(small);
+}
+
+static void small_requests_use_what_is_left_and_go_on_at_the_cap(void **state)
+{
+    (void)state;
+    int fds[8];
+    uint8_t data[4096] = "e";
+    struct ot_net_stats stats;
+    door_init();
+    ot_pool_free(door.requests);
+    door.requests = door.setup.request_pool = ot_pool_new("requests", 10000, 0);
+    struct ot_pool *small = door.setup.small_pool = ot_pool_new("small", 8192, 0);
+    door.setup.small_bytes = 4096;
+    door.setup.loop_count = 1;
+    door_start();
+    for (int i = 0; i < 8; i++) fds[i] = door_client();
+    for (int i = 0; i < 8; i++) {          /* half of each, so that all of them want a buffer at once */
+        uint8_t head[4];
+        ot_store_u32(head, sizeof data);
+        say(fds[i], head, 4);
+        say(fds[i], data, 2000);
+    }
+    do ot_net_stats(door.net, &stats);
+    while (stats.starved < 1);
+    assert_true(ot_pool_used_bytes(door.requests) >= 4096);
+    assert_true(ot_pool_used_bytes(small) + ot_pool_used_bytes(door.requests) <= 8192 + 10000 + 8192);     /* one is beyond the caps */
+    for (int i = 0; i < 8; i++) say(fds[i], data + 2000, sizeof data - 2000);
+    for (int i = 0; i < 8; i++) {
+        uint32_t bytes = 0;
+        free(hear(fds[i], &bytes));
+        assert_int_equal(bytes, sizeof data);
+        close(fds[i]);
+    }
+    door_stop();
+    ot_pool_free(small);
+}
+
+/* Of those that say nothing the oldest go, whatever time they would have had: there is always room for who speaks. */
+static void a_crowd_on_probation_loses_those_that_came_first(void **state)
+{
+    (void)state;
+    int fds[12];
+    door_init();
+    door.probation_bytes = 4096;
+    door.probation_us = 60000000;
+    door.setup.loop_count = 1;
+    door.setup.probation_max = 4;
+    door_start();
+    for (int i = 0; i < 12; i++) {
+        fds[i] = door_client();
+        until(&door.opened, (uint32_t)i + 1);
+        if (i != 2) continue;
+        say_text(fds[i], "t");             /* this one is known from here on */
+        hear_text(fds[i], "t");
+    }
+    for (int i = 0; i < 8; i++)
+        if (i != 2) hear_end(fds[i]);
+    for (int i = 8; i < 12; i++) {
+        say_text(fds[i], "t");
+        hear_text(fds[i], "t");
+    }
+    say_text(fds[2], "e");
+    hear_text(fds[2], "e");
+    for (int i = 0; i < 12; i++) close(fds[i]);
+    door_stop();
+}
+
 static void a_request_that_the_door_refuses_closes_behind_the_answers_that_are_due(void **state)
 {
     (void)state;
@@ -459,6 +567,9 @@ int main(void)
         cmocka_unit_test(nothing_is_begun_while_the_answers_are_at_their_cap),
         cmocka_unit_test(an_impossible_size_closes_behind_the_answers_that_are_due),
         cmocka_unit_test(who_is_on_probation_announces_little_and_is_soon_gone),
+        cmocka_unit_test(large_requests_that_do_not_come_take_no_room_from_small_ones),
+        cmocka_unit_test(small_requests_use_what_is_left_and_go_on_at_the_cap),
+        cmocka_unit_test(a_crowd_on_probation_loses_those_that_came_first),
         cmocka_unit_test(a_request_that_the_door_refuses_closes_behind_the_answers_that_are_due),
         cmocka_unit_test(what_was_sent_before_the_end_is_taken),
         cmocka_unit_test(a_peer_that_leaves_frees_all_once_the_door_has_answered),
