@@ -232,11 +232,31 @@ static void io_run(struct ot_task *task)
     ot_exec_post(lag->call.home, &lag->call.task);
 }
 
+/* A peer may ask as soon as this broker listens, before there is a log, or a thread to read it. */
+static bool is_early(struct broker *broker, struct broker_lag *lag)
+{
+    struct broker_health health;
+    if (!lag->here) return false;
+    broker_health(broker, &health);
+    for (uint32_t i = 0; i < lag->part_count && !health.serves_peers; i++) {
+        struct broker_lag_part *part = &lag->parts[i];
+        part->error = OT_ERR_NOT_LEADER_OR_FOLLOWER;
+        part->log_start_offset = part->high_watermark = part->last_stable_offset = -1;
+        part->all = part->committed = (struct broker_lag_count){ -1, -1, false };
+    }
+    return !health.serves_peers;
+}
+
 void broker_lag(struct broker *broker, struct broker_lag *lag)
 {
     lag->broker = broker;
     lag->open = 1;
     for (uint32_t i = 0; i < lag->part_count; i++) lag->parts[i].away = -1;
+    if (is_early(broker, lag)) {
+        lag->call.task.run = done_run;
+        ot_exec_post(lag->call.home, &lag->call.task);
+        return;
+    }
     if (!lag->here) broker_lag_away(broker, lag);
     lag->io_task.run = io_run;
     ot_exec_post(broker_core_of(broker)->io_exec, &lag->io_task);

@@ -75,11 +75,11 @@ static void features_fill(struct rpc_request *request, struct ot_api_versions_re
     response->finalized_features_epoch = OT_MAX(cluster.version, 0);
 }
 
-/* The client means another cluster or broker than this: it follows a stale address. */
+/* The client means another cluster or broker than this: it follows a stale address. What cluster a peer is of its hello says: a broker that starts may not know yet which one it is in. */
 static bool is_elsewhere(struct rpc_request *request, const struct ot_api_versions_request *asked)
 {
     if (asked->node_id >= 0 && asked->node_id != broker_node_id(request->server->broker)) return true;
-    if (asked->cluster_id.null) return false;
+    if (asked->cluster_id.null || request->server->peer) return false;
     const struct broker_view *view = broker_view_take(request->server->broker);
     struct broker_view_cluster cluster;
     broker_view_cluster(view, &cluster);

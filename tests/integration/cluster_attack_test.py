@@ -116,6 +116,35 @@ def test_strangers_on_the_peer_listener_change_nothing(make):
     cluster.stop()
 
 
+def test_a_broker_that_waits_for_others_answers_who_asks_too_early(make):
+    """Its peer listener is open before there is metadata or a log: who asks then is told so, and no question ends the process."""
+    cluster = make()
+    node = cluster.start_one(1, wait=False)
+    place = f"127.0.0.1:{node.peer_port}"
+
+    def is_open():
+        try:
+            socket.create_connection(("127.0.0.1", node.peer_port), timeout=5).close()
+        except OSError:
+            return False
+        return True
+    harness.until(is_open, 30, "the peer listener")
+    with Connection(place) as c:                   # without a hello, as anybody may
+        about = {"clientSoftwareName": "x", "clientSoftwareVersion": "1"}
+        assert c.ask("ApiVersions", 5, {**about, "clusterId": "another", "nodeId": -1})["errorCode"] == 0
+        assert c.ask("ApiVersions", 5, {**about, "clusterId": None, "nodeId": 2})["errorCode"] != 0
+        assert hello(c, 9, 1)["errorCode"] == 0
+        topics = [{"name": "t", "partitions": [{"index": 0, "offset": 5}, {"index": 1, "offset": -1}]}]
+        parts = c.ask("PeerLag", 0, {"topics": topics})["parts"]
+        assert [part["errorCode"] for part in parts] == [6, 6] and {part["highWatermark"] for part in parts} == {-1}
+        assert {end["state"] for end in c.ask("PeerLogEnds", 0, {"partitions": [{"topicId": bytes(16), "partition": 0, "partitionEpoch": 0}]})["partitions"]} == {1}
+        assert c.ask("PeerRest", 0, {"method": 0, "target": "/v1/cluster", "timeoutMs": 100, "answerBytesMax": 1000})["status"] == 0
+    assert node.alive()
+    cluster.start()
+    assert create(node, "later")["errorCode"] == 0
+    cluster.stop()
+
+
 def test_peers_that_fall_silent_within_a_message_hold_nobody_up_for_long(make):
     """As many as fill the memory for what peers say: their connections end, and the broker is heard again, without waiting for the two minutes that clients have."""
     cluster = make(broker_session_timeout_ms=9000, ottla_memory_bytes=192000000).start()
