@@ -562,7 +562,9 @@ static void work_answered(struct broker_ask *ask)
         one_done(work->request);
         return;
     }
-    item->error = ask->request.error;
+    const bool unsure = ask->request.error == OT_ERR_MISMATCH && ask->uncertain && !item->validate_only;
+    if (unsure) snprintf(ask->request.text, sizeof ask->request.text, "the coordinator changed meanwhile, and so did the version; whether this change did it is not known");
+    item->error = unsure ? OT_ERR_REQUEST_TIMED_OUT : ask->request.error;
     item->topic_id_out = ask->request.topic_id;
     item->partition_count_out = ask->request.partition_count;
     item->replication_factor_out = (int16_t)ask->request.replication_factor;

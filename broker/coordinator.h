@@ -12,7 +12,8 @@ struct broker_coordinator;
 /* A request; the asker's memory until answered runs, on the coordinator's thread. Any thread may ask.
  *
  * With several voters it goes to whoever leads, and again to the next one while its time lasts: NOT_CONTROLLER, lost connections and CLOSED are not seen by the asker but at the end of it
- * (REQUEST_TIMED_OUT; CLOSED when the change may have been made all the same). A change that was made elsewhere is answered once this broker has applied it too. */
+ * (REQUEST_TIMED_OUT, also when this server stops and the change may have been made; CLOSED when it stops and it was not, or alone, when it may have been). A change that was made elsewhere
+ * is answered once this broker has applied it too. */
 struct broker_ask {
     struct ot_task task;
     struct coord_request request;

@@ -37,10 +37,17 @@ static void look_soon(struct broker_coordinator *c)
     if (c->forward.timer.heap_index == 0) ot_exec_timer_set(c->setup.exec, &c->forward.timer, now_of(c) + RETRY_US);
 }
 
+/* Nobody is asked any more. What an attempt whose answer was lost did is not known, and said so. */
+static void refuse_at_stop(struct broker_coordinator *c, struct broker_ask *ask)
+{
+    if (ask->uncertain) refuse(c, ask, OT_ERR_REQUEST_TIMED_OUT, "the server is stopping; whether the change was made is not known");
+    else refuse(c, ask, OT_ERR_CLOSED, "the server is stopping");
+}
+
 static void hold(struct broker_coordinator *c, struct broker_ask *ask)
 {
     if (c->forward.refusing) {
-        refuse(c, ask, OT_ERR_CLOSED, "the server is stopping");
+        refuse_at_stop(c, ask);
         return;
     }
     struct broker_ask **at = &c->forward.held;
@@ -60,10 +67,31 @@ static void done_before(struct broker_ask *ask, const struct ot_uuid *id, const 
     ask->request.version = row->version;
 }
 
-static bool is_gone(enum coord_ask ask, enum ot_err error)
+/* Are all configs that it names as this request wants them, and no others where it replaces all? */
+static bool configs_stand(const struct coord_value *value, const struct coord_configs_ask *ask, int64_t *version_out)
 {
-    return (ask == COORD_ASK_DELETE_TOPIC && (error == OT_ERR_UNKNOWN_TOPIC_OR_PARTITION || error == OT_ERR_UNKNOWN_TOPIC_ID))
-        || (ask == COORD_ASK_UNREGISTER && error == OT_ERR_BROKER_ID_NOT_REGISTERED);
+    struct ot_coord_topic_row topic;
+    struct ot_str at = { 0 }, text;
+    uint32_t set = 0, there = 0;
+    if (ask->scope.kind == COORD_SCOPE_TOPIC && coord_topic_get(value, &ask->scope.topic_id, &topic) != OT_OK) return false;
+    for (uint32_t i = 0; i < ask->change_count; i++) {
+        const struct coord_config_change *change = &ask->changes[i];
+        const bool is_set = coord_config_get(value, &ask->scope, change->name, &text) == OT_OK;
+        if (is_set == change->value.null || (is_set && !ot_str_equal(text, change->value))) return false;
+        set += is_set;
+    }
+    while (ask->replace_all && coord_config_next(value, &ask->scope, at, &at, &text) == OT_OK) there++;
+    *version_out = ask->scope.kind == COORD_SCOPE_TOPIC ? topic.version : coord_config_version(value, &ask->scope);
+    return !ask->replace_all || there == set;
+}
+
+/* Is what it asked for as it asked for it, where there is no more to tell? */
+static bool stands(const struct coord_value *value, struct coord_request *request)
+{
+    const enum ot_err error = request->error;
+    if (request->ask == COORD_ASK_DELETE_TOPIC) return error == OT_ERR_UNKNOWN_TOPIC_OR_PARTITION || error == OT_ERR_UNKNOWN_TOPIC_ID;
+    if (request->ask == COORD_ASK_UNREGISTER) return error == OT_ERR_BROKER_ID_NOT_REGISTERED;
+    return request->ask == COORD_ASK_CONFIGS && error == OT_ERR_MISMATCH && configs_stand(value, &request->u.configs, &request->version);
 }
 
 void forward_look_back(const struct coord_value *value, struct broker_ask *ask)
@@ -73,14 +101,20 @@ void forward_look_back(const struct coord_value *value, struct broker_ask *ask)
     struct ot_coord_topic_name_row name;
     struct ot_coord_topic_row row;
     struct coord_partition partition;
-    if (!ask->uncertain || error == OT_OK) return;
-    if (is_gone(ask->request.ask, error)) {
+    if (!ask->uncertain || error == OT_OK || ask->request.validate_only) return;
+    if (stands(value, &ask->request)) {
+        if (ask->request.ask != COORD_ASK_CONFIGS) ask->request.version = value->stamp.version;        /* that of the refusal is not committed */
         ask->request.error = OT_OK;
         ask->request.text[0] = 0;
         return;
     }
+    if (ask->request.ask == COORD_ASK_REASSIGN && ask->request.u.reassign.target == NULL && error == OT_ERR_NO_REASSIGNMENT_IN_PROGRESS) {     /* cancelled then, or at its end before */
+        ask->request.error = OT_ERR_REQUEST_TIMED_OUT;
+        snprintf(ask->request.text, sizeof ask->request.text, "the coordinator changed meanwhile; nothing moves any more, and whether it was cancelled is not known");
+        return;
+    }
     const bool created = ask->request.ask == COORD_ASK_CREATE_TOPIC && error == OT_ERR_TOPIC_ALREADY_EXISTS;
-    const bool grown = ask->request.ask == COORD_ASK_CREATE_PARTITIONS && error == OT_ERR_INVALID_PARTITIONS;
+    const bool grown = ask->request.ask == COORD_ASK_CREATE_PARTITIONS && (error == OT_ERR_INVALID_PARTITIONS || error == OT_ERR_MISMATCH);
     if ((!created && !grown) || topic->name.null || coord_topic_name_get(value, topic->name, &name) != OT_OK || coord_topic_get(value, &name.topic_id, &row) != OT_OK
         || coord_partition_get(value, &name.topic_id, 0, &partition) != OT_OK) return;
     if (created ? row.created_ms == topic->created_ms : row.partition_count == topic->partition_count) done_before(ask, &name.topic_id, &row, partition.replica_count);
@@ -283,7 +317,7 @@ void forward_stop(struct broker_coordinator *c)
     for (int i = 0; i < 2; i++) {
         for (struct broker_ask *ask = lists[i], *next; ask != NULL; ask = next) {
             next = ask->next;
-            if (i == 0) refuse(c, ask, OT_ERR_CLOSED, "the server is stopping");
+            if (i == 0) refuse_at_stop(c, ask);
             else coordinator_answer(c, ask);
         }
     }

@@ -156,7 +156,13 @@ static void preferred(struct broker_ask *ask)
     struct preferring *preferring = OT_CONTAINER(ask, struct preferring, ask);
     for (uint32_t i = 0; i < preferring->count; i++) {
         const enum ot_err error = ask->request.error != OT_OK ? ask->request.error : preferring->items[i].error;
+        const bool made = error == OT_ERR_ELECTION_NOT_NEEDED && ask->uncertain;       /* an attempt whose answer was lost did it, or it needed none */
         if (error == OT_OK) continue;
+        if (made) {
+            end_of(preferring->moves[i], OT_OK, "");
+            preferring->moves[i] = NULL;
+            continue;
+        }
         end_of(preferring->moves[i], error, ask->request.error != OT_OK ? ask->request.text : error == OT_ERR_ELECTION_NOT_NEEDED ? "Leader election not needed for topic partition."
             : error == OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE ? "The preferred leader is not available or not in sync." : ot_err_text(error));
         preferring->moves[i] = NULL;
@@ -199,10 +205,21 @@ static void unclean_again(struct asking *asking, enum ot_err error, const char *
     else settled(asking, error, text);
 }
 
+/* Did an attempt whose answer was lost elect it? It is the one that this very election makes, in the epoch behind the one that was looked at. */
+static bool was_made(const struct asking *asking)
+{
+    const struct broker_survey_part *part = &asking->part;
+    const int32_t candidate = asking->ask.request.u.elect.candidate;
+    struct coord_partition row;
+    return asking->ask.uncertain && coord_partition_get(broker_coordinator_value(asking->of->broker->coordinator), &part->topic_id, part->partition, &row) == OT_OK
+        && row.loss_version >= 0 && row.loss_leader == candidate && row.loss_epoch == part->row.leader_epoch;
+}
+
 static void unclean_answered(struct broker_ask *ask)
 {
     struct asking *asking = OT_CONTAINER(ask, struct asking, ask);
-    const enum ot_err error = ask->request.error;
+    const bool made = ask->request.error != OT_OK && was_made(asking);
+    const enum ot_err error = made ? OT_OK : ask->request.error;
     if (error == OT_ERR_INVALID_UPDATE_VERSION || error == OT_ERR_INELIGIBLE_REPLICA) {        /* something moved on meanwhile: look again */
         unclean_again(asking, OT_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE, ask->request.text);
         return;
