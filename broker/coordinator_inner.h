@@ -11,7 +11,7 @@ struct job { enum job_kind kind; uint64_t token; bool sync; struct coord_record 
 struct broker_batch { struct ot_exec *exec; struct ot_timer timer; uint32_t open; struct broker_ask *first, **last; };
 
 struct forward {                               /* requests that this node does not answer itself */
-    struct broker_ask *held;                   /* wait for a coordinator */
+    struct broker_ask *held, **held_last;      /* wait for a coordinator; thousands may, and are looked at often */
     struct broker_ask *behind;                 /* answered elsewhere, not applied here yet */
     uint32_t passed; int32_t passed_to;        /* on their way to another node */
     struct ot_timer timer;

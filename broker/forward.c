@@ -50,11 +50,18 @@ static void hold(struct broker_coordinator *c, struct broker_ask *ask)
         refuse_at_stop(c, ask);
         return;
     }
-    struct broker_ask **at = &c->forward.held;
-    while (*at != NULL) at = &(*at)->next;
     ask->next = NULL;
-    *at = ask;
+    *c->forward.held_last = ask;
+    c->forward.held_last = &ask->next;
     look_soon(c);
+}
+
+static struct broker_ask *take_held(struct broker_coordinator *c)
+{
+    struct broker_ask *held = c->forward.held;
+    c->forward.held = NULL;
+    c->forward.held_last = &c->forward.held;
+    return held;
 }
 
 static void done_before(struct broker_ask *ask, const struct ot_uuid *id, const struct ot_coord_topic_row *row, int32_t replica_count)
@@ -252,8 +259,7 @@ void forward_ask(struct broker_coordinator *c, struct broker_ask *ask)
 
 static void look(struct broker_coordinator *c)
 {
-    struct broker_ask *held = c->forward.held;
-    c->forward.held = NULL;
+    struct broker_ask *held = take_held(c);
     ot_exec_timer_cancel(c->setup.exec, &c->forward.timer);
     while (held != NULL) {
         struct broker_ask *ask = held;
@@ -307,12 +313,16 @@ void forward_applied(struct broker_coordinator *c)
     }
 }
 
-void forward_init(struct broker_coordinator *c) { c->forward.timer.fired = timer_fired; }
+void forward_init(struct broker_coordinator *c)
+{
+    c->forward.timer.fired = timer_fired;
+    c->forward.held_last = &c->forward.held;
+}
 
 void forward_stop(struct broker_coordinator *c)
 {
-    struct broker_ask *lists[2] = { c->forward.held, c->forward.behind };
-    c->forward.held = c->forward.behind = NULL;
+    struct broker_ask *lists[2] = { take_held(c), c->forward.behind };
+    c->forward.behind = NULL;
     ot_exec_timer_cancel(c->setup.exec, &c->forward.timer);
     for (int i = 0; i < 2; i++) {
         for (struct broker_ask *ask = lists[i], *next; ask != NULL; ask = next) {
@@ -326,9 +336,8 @@ void forward_stop(struct broker_coordinator *c)
 static void refuse_run(struct ot_task *task)
 {
     struct broker_coordinator *c = OT_CONTAINER(task, struct broker_coordinator, forward.refuse_task);
-    struct broker_ask *held = c->forward.held;
+    struct broker_ask *held = take_held(c);
     c->forward.refusing = true;
-    c->forward.held = NULL;
     for (struct broker_ask *ask = held, *next; ask != NULL; ask = next) {
         next = ask->next;
         hold(c, ask);
