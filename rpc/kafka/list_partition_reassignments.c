@@ -9,7 +9,8 @@
 typedef struct ot_list_partition_reassignments_response_ongoing_partition_reassignment partition_row;
 typedef struct ot_list_partition_reassignments_response_ongoing_topic_reassignment topic_row;
 
-struct listing { struct rpc_request *request; const struct broker_view *view; topic_row *topics; int32_t count, cap; };
+/* begun: how many rows there were when the mention at hand began; rows of a topic are sized for one mention of it. */
+struct listing { struct rpc_request *request; const struct broker_view *view; topic_row *topics; int32_t count, cap, begun; };
 
 static bool copied(struct rpc_request *request, struct broker_view_ids from, struct ot_i32_array *to)
 {
@@ -22,8 +23,7 @@ static bool copied(struct rpc_request *request, struct broker_view_ids from, str
 
 static topic_row *topic_row_of(struct listing *listing, struct ot_str name)
 {
-    topic_row *last = listing->count > 0 ? &listing->topics[listing->count - 1] : NULL;
-    if (last != NULL && ot_str_equal(last->name, name)) return last;
+    if (listing->count > listing->begun) return &listing->topics[listing->count - 1];
     if (listing->count == listing->cap) {
         const int32_t cap = OT_MAX(2 * listing->cap, 16);
         topic_row *rows = rpc_alloc(listing->request, (size_t)cap, sizeof *rows);
@@ -57,8 +57,8 @@ static bool named_fill(struct listing *listing, const struct ot_list_partition_r
     struct broker_view_topic topic;
     for (int32_t i = 0; i < asked->topics.count; i++) {
         const struct ot_i32_array *indexes = &asked->topics.items[i].partition_indexes;
-        if (i > 0 && ot_str_equal(asked->topics.items[i].name, asked->topics.items[i - 1].name)) continue;     /* its rows are sized for the first mention */
         if (!broker_view_topic(listing->view, asked->topics.items[i].name, &topic)) continue;
+        listing->begun = listing->count;
         for (int32_t j = 0; j < indexes->count; j++)
             if (!partition_add(listing, &topic, indexes->items[j], indexes->count - j)) return false;
     }
@@ -69,9 +69,11 @@ static bool all_fill(struct listing *listing)
 {
     struct broker_view_topic topic;
     struct ot_str after = { .null = true };
-    for (; broker_view_next_topic(listing->view, after, &topic); after = topic.name)
+    for (; broker_view_next_topic(listing->view, after, &topic); after = topic.name) {
+        listing->begun = listing->count;
         for (int32_t i = 0; i < topic.partition_count; i++)
             if (!partition_add(listing, &topic, i, topic.partition_count - i)) return false;
+    }
     return true;
 }
 

@@ -368,6 +368,44 @@ static void reassignments_are_checked_as_kafka_checks_them(void **state)
     door_stop();
 }
 
+/* However often a topic is named, and with what between: each mention has rows of its own. */
+static void moves_of_a_topic_that_is_named_twice_are_told_twice(void **state)
+{
+    enum { MANY = 400 };
+    int32_t one[] = { 1 }, many[MANY] = { 0 };
+    struct ot_list_partition_reassignments_request_list_partition_reassignments_topics topics[] = { { .name = ot_str_of("b"), .partition_indexes = { one, 1 } },
+        { .name = ot_str_of("nowhere"), .partition_indexes = { one, 1 } }, { .name = ot_str_of("b"), .partition_indexes = { many, MANY } }, { .name = ot_str_of("b"), .partition_indexes = { one, 1 } } };
+    static const int32_t counts[] = { 1, MANY, 1 };
+    struct ot_list_partition_reassignments_request request;
+    struct ot_list_partition_reassignments_response response;
+    (void)state;
+    door_start();
+    const int fd = client();
+    fake.moving = true;
+    for (int all = 0; all < 2; all++) {
+        ot_list_partition_reassignments_request_defaults(&request);
+        request.topics.items = topics;
+        request.topics.count = all ? -1 : (int32_t)OT_ARRAY_COUNT(topics);
+        exchange(fd, OT_API_LIST_PARTITION_REASSIGNMENTS, 0, &request, &response);
+        assert_int_equal(response.error_code, 0);
+        assert_int_equal(response.topics.count, 3);                /* of all: a, b and the internal one */
+        for (int32_t t = 0; t < 3; t++) {
+            if (!all) assert_int_equal(response.topics.items[t].partitions.count, counts[t]);
+            for (int32_t i = 0; i < response.topics.items[t].partitions.count; i++) {
+                const struct ot_list_partition_reassignments_response_ongoing_partition_reassignment *row = &response.topics.items[t].partitions.items[i];
+                assert_int_equal(row->partition_index, all ? i : t == 1 ? 0 : 1);
+                assert_int_equal(row->replicas.count, 2);
+                assert_int_equal(row->replicas.items[0], 7);
+                assert_int_equal(row->adding_replicas.items[0], 7);
+                assert_int_equal(row->removing_replicas.items[0], 1);
+            }
+        }
+    }
+    fake.moving = false;
+    close(fd);
+    door_stop();
+}
+
 static void the_quorum_is_this_broker(void **state)
 {
     struct ot_describe_quorum_request_partition_data rows[] = { { .partition_index = 0 }, { .partition_index = 1 } };
@@ -657,7 +695,9 @@ TEST_MAIN(cmocka_unit_test(config_changes_keep_their_order_and_each_resource_has
     cmocka_unit_test(resources_are_listed_by_type), cmocka_unit_test(directories_tell_sizes_and_room_and_only_what_was_asked),
     cmocka_unit_test(the_cursor_leads_through_all_partitions), cmocka_unit_test(named_partitions_come_sorted_once_and_odd_cursors_are_refused),
     cmocka_unit_test(producers_are_told_by_the_leader_alone), cmocka_unit_test(elections_are_not_needed_where_the_leader_is_the_one_to_be),
-    cmocka_unit_test(an_election_of_all_looks_at_what_was_decided_before_it_was_asked), cmocka_unit_test(reassignments_are_checked_as_kafka_checks_them), cmocka_unit_test(the_quorum_is_this_broker), cmocka_unit_test(features_stay_at_their_level), cmocka_unit_test(our_own_feature_is_raised_by_the_coordinator_and_alone),
+    cmocka_unit_test(an_election_of_all_looks_at_what_was_decided_before_it_was_asked),
+    cmocka_unit_test(reassignments_are_checked_as_kafka_checks_them), cmocka_unit_test(moves_of_a_topic_that_is_named_twice_are_told_twice),
+        cmocka_unit_test(the_quorum_is_this_broker), cmocka_unit_test(features_stay_at_their_level), cmocka_unit_test(our_own_feature_is_raised_by_the_coordinator_and_alone),
     cmocka_unit_test(a_subscription_is_described_with_what_it_says_and_what_it_leaves_open),
     cmocka_unit_test(clients_push_what_they_are_asked_for), cmocka_unit_test(replicas_stay_in_their_directory),
     cmocka_unit_test(there_are_no_quotas_and_none_is_taken), cmocka_unit_test(there_are_no_credentials))

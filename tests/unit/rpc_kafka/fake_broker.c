@@ -524,11 +524,15 @@ int64_t broker_view_partition_count(const struct broker_view *view)
 
 bool broker_view_partition(const struct broker_view *view, const struct ot_uuid *topic_id, int32_t index, struct ot_arena *arena, struct broker_view_partition *out)
 {
-    static const int32_t one[] = { 1 };
+    static const int32_t one[] = { 1 }, both[] = { 7, 1 };
     const struct fake_topic *topic = find((struct ot_str){ .null = true }, topic_id);
     (void)view, (void)arena;
     if (topic == NULL || index < 0 || index >= topic->partition_count) return false;
     *out = (struct broker_view_partition){ .index = index, .leader = index == 2 ? -1 : 1, .leader_epoch = 3, .replicas = { one, 1 }, .isr = { one, 1 } };
+    if (!fake.moving) return true;
+    out->replicas = (struct broker_view_ids){ both, 2 };
+    out->adding = (struct broker_view_ids){ both, 1 };
+    out->removing = (struct broker_view_ids){ one, 1 };
     return true;
 }
 

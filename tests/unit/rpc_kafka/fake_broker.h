@@ -24,6 +24,7 @@ struct fake_broker {
     uint32_t reads; enum ot_err read_error;    /* of BROKER_READ */
     const char *topic_to_be;                   /* with 3 partitions; the view here has it after the next BROKER_READ */
     bool no_brokers, empty_cluster;        /* the view lists nobody */
+    bool moving;                           /* every partition is being moved, to broker 7 */
     const char *other_host;                /* a second broker, number 2, is listed there */
     /* produce */
     uint64_t appended, appended_bytes;
