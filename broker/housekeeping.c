@@ -85,7 +85,7 @@ static void tick_run(struct ot_task *task)
     broker_config_tick(core->config);
     broker_space_check(core);
     bool retention = now_us >= core->retention_due_us, expiry = now_us >= core->expiry_due_us;
-    if (retention) core->retention_due_us = now_us + config->log_retention_check_interval_ms * 1000;
+    if (retention) core->retention_due_us = now_us + OT_MIN(config->log_retention_check_interval_ms, INT64_MAX / 2000) * 1000;
     if (expiry) core->expiry_due_us = now_us + EXPIRY_US;
     struct broker_partition **list = broker_partitions_copy(core, &count);
     for (uint32_t i = 0; list != NULL && i < count; i++) {

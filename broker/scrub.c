@@ -160,7 +160,7 @@ static void run(struct ot_task *task)
     int64_t next_us = ot_clock_boot_us() + OT_MIN(config_of(broker)->ottla_scrub_interval_ms, FIRST_MS) * 1000;
     while (nap(broker, next_us - ot_clock_boot_us())) {
         if (ot_clock_boot_us() < next_us || config_of(broker)->ottla_scrub_bytes_per_second <= 0) continue;
-        next_us = ot_clock_boot_us() + config_of(broker)->ottla_scrub_interval_ms * 1000;
+        next_us = ot_clock_boot_us() + OT_MIN(config_of(broker)->ottla_scrub_interval_ms, INT64_MAX / 2000) * 1000;
         pass(broker);
     }
 }

@@ -624,6 +624,17 @@ static void a_sync_that_was_given_up_on_holds_no_thread_that_flushes(void **stat
     f->sync_wait_ms = 0;
 }
 
+static void an_interval_too_long_for_any_clock_is_one_that_never_ends(void **state)
+{
+    struct core_fixture *f = *state;
+    fixture_stop(f);
+    fixture_set(f, "log.retention.check.interval.ms", "9223372036854775807");
+    fixture_start(f);
+    broker_core_start(&f->broker->core);
+    pass_ms(f, 40000);                                         /* the first look is soon after the start */
+    assert_true(f->broker->core.retention_due_us > sim_sched_now_us(f->sched) + INT64_C(86400000000));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -646,6 +657,7 @@ int main(void)
         TEST(partitions_that_go_are_counted_no_more),
         TEST(a_server_that_was_killed_syncs_once_for_all_its_partitions),
         TEST(a_sync_that_was_given_up_on_holds_no_thread_that_flushes),
+        TEST(an_interval_too_long_for_any_clock_is_one_that_never_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
