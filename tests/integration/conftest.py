@@ -1,5 +1,6 @@
 """Fixtures: `broker` is shared by a whole run, `own_broker` makes fresh ones for tests that stop, kill or configure."""
 import itertools
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -17,7 +18,8 @@ UNIQUE = itertools.count()
 def run_directory():
     path = Path(tempfile.mkdtemp(prefix="ottla-test-"))
     yield path
-    shutil.rmtree(path, ignore_errors=True)
+    if os.environ.get("OTTLA_TEST_KEEP") != "1":
+        shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
