@@ -514,6 +514,25 @@ static enum ot_err sync_around(const struct broker_partition *partition, uint32_
     return partition->core->io->ops->sync_dir(partition->core->io, around);
 }
 
+struct dropping { struct ot_io *io; const char *folder; };
+
+static void drop_one(void *arg, const struct ot_io_entry *entry)
+{
+    const struct dropping *dropping = arg;
+    char path[PATH_BYTES];
+    const int bytes = snprintf(path, sizeof path, "%s/%s", dropping->folder, entry->name);
+    if (bytes > 0 && bytes < (int)sizeof path) ot_ignore(dropping->io->ops->unlink(dropping->io, path), "a copy of what is still in the log");
+}
+
+/* No entry says what lies there, and the next attempt has a folder of its own. */
+static void drop_copy(struct ot_io *io, const char *folder)
+{
+    struct dropping dropping = { io, folder };
+    if (folder[0] == 0) return;
+    ot_ignore(io->ops->list(io, folder, drop_one, &dropping), "then it stays");
+    ot_ignore(io->ops->rmdir(io, folder), "then it stays");
+}
+
 /* What lies from `to` on, as far as there is room. Answers the room that is to be given back once the entry counts. */
 static uint64_t keep(struct broker_partition *partition, int64_t to, struct broker_loss *loss, char folder[static PATH_BYTES])
 {
@@ -526,6 +545,7 @@ static uint64_t keep(struct broker_partition *partition, int64_t to, struct brok
     if (err != OT_OK)
         ot_log(OT_LOG_ERROR, "loss", "not_kept", "topic=%s partition=%d from=%lld error=%s", partition->topic->name, partition->index, (long long)to, ot_err_name(err));
     const bool any = err == OT_OK && kept.bytes > 0;
+    if (err != OT_OK && kept.bytes > 0) drop_copy(partition->core->io, folder);
     loss->kept = !any ? BROKER_LOSS_KEPT_NO_ROOM : kept.all ? BROKER_LOSS_KEPT_ALL : BROKER_LOSS_KEPT_PART;
     loss->kept_bytes = any ? kept.bytes : 0;
     loss->kept_end = any ? kept.end_offset : -1;
@@ -561,6 +581,13 @@ static void cut_of(const struct broker_partition *partition, int64_t from, int64
     epochs_of(log, &out->loss);
 }
 
+/* Its folder may not have been synced: the entry would say at the next start that its copy, which goes now, was kept. */
+static void take_back(struct broker_losses *losses, uint64_t number)
+{
+    char path[PATH_BYTES];
+    if (file_path(losses, number, path)) ot_ignore(losses->io->ops->unlink(losses->io, path), "mostly it is not there");
+}
+
 enum ot_err broker_loss_before_cut(struct broker_partition *partition, int64_t to, int32_t leader_epoch, struct broker_cut *out)
 {
     struct broker_losses *losses = partition->core->losses;
@@ -577,6 +604,10 @@ enum ot_err broker_loss_before_cut(struct broker_partition *partition, int64_t t
     const uint64_t room = keep(partition, to, &out->loss, out->folder);
     epochs_of(log, &out->loss);                /* it may begin earlier: whole batches go */
     const enum ot_err err = broker_loss_note(losses, &out->loss);
+    if (err != OT_OK) {                        /* it is tried again until the entry is written */
+        take_back(losses, out->loss.number);
+        drop_copy(partition->core->io, out->loss.folder);
+    }
     give_room(losses, room);
     return err;
 }

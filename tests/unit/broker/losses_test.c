@@ -127,6 +127,16 @@ static void what_was_never_committed_is_no_entry(void **state)
     assert_int_equal(seen_at(c, 1).count, 0);
 }
 
+static void count_one(void *arg, const struct ot_io_entry *entry) { (void)entry; ++*(uint32_t *)arg; }
+
+static uint32_t kept_folders(struct cluster *c, int32_t id)
+{
+    struct ot_io *io = sim_disk_io(of(c, id)->disk);
+    uint32_t count = 0;
+    assert_int_equal(io->ops->list(io, "/sim/a/__ottla_lost", count_one, &count), OT_OK);
+    return count;
+}
+
 static void nothing_is_cut_before_it_is_noted(void **state)
 {
     struct cluster *c = *state;
@@ -137,11 +147,13 @@ static void nothing_is_cut_before_it_is_noted(void **state)
     give_up(c);
     cluster_pass(c, 3000);
     assert_int_equal(eng_log_end_offset(cluster_part(c, 1)->log), 8);
+    assert_int_equal(kept_folders(c, 1), 0);   /* it is tried again and again: no copy stays of each */
     core_of(c, 1)->losses = good;
     broker_losses_close(bad);
     cluster_pass(c, 3000);
     assert_int_equal(eng_log_end_offset(cluster_part(c, 1)->log), 5);
     assert_int_equal(seen_at(c, 1).count, 1);
+    assert_int_equal(kept_folders(c, 1), 1);
 }
 
 static void what_is_kept_has_a_bound(void **state)
