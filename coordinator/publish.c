@@ -298,6 +298,20 @@ static bool make_next(struct coord *coord, struct ot_blob first, struct ot_blob 
     return true;
 }
 
+/* Does it stand behind what is committed here? Content alone does not tell: a change that is taken back (a voter that came and went, a broker without replicas that was fenced and is not) leads
+ * to the content of before, and whoever missed both would be two versions behind what it accepts. */
+static bool is_later(const struct coord *coord, struct coord_stamp base) { return coord_stamp_below(coord->committed.stamp, base) && base.version > coord->committed.stamp.version; }
+
+/* What a publication rests on becomes committed by the name that the coordinator knows; the publication itself comes again. Taking both in one would leave a committed value behind that is
+ * more than one step older than the accepted one: as a coordinator this node could not be followed. */
+static void take_base(struct coord *coord, struct ot_blob delta, const struct coord_mark *base)
+{
+    struct ot_blob nothing = { 0 };
+    if (make_next(coord, delta, nothing, base)) {
+        store_accept(coord, COORD_STORING_CHANGES, coord->committed.stamp);
+    }
+}
+
 static void accept(struct coord *coord, const struct coord_message *in)
 {
     struct ot_blob nothing = { 0 }, more = in->data;
@@ -308,14 +322,15 @@ static void accept(struct coord *coord, const struct coord_message *in)
         }
     }
     uint64_t have = coord->committed.state_hash;
-    if (have == in->accepted.state_hash) {
+    const bool later = is_later(coord, in->base.stamp);
+    if (have == in->base.state_hash && later && !coord_stamp_below(in->base.stamp, coord_accepted_mark(coord).stamp)) {
+        take_base(coord, nothing, &in->base);  /* its content is committed here, under an older name */
+        return;
+    }
+    if (have == in->accepted.state_hash && !later) {
         more = nothing;                        /* its content is committed here already: a new name for it */
-    } else if (have != in->base.state_hash && coord->accepted.has && coord->accepted.value.state_hash == in->base.state_hash) {
-        /* accepted here by another name. It becomes committed by the one that the coordinator knows; the publication itself comes again. Taking both in one would leave a
-         * committed value behind that is more than one step older than the accepted one: as a coordinator this node could not be followed */
-        if (make_next(coord, coord->accepted.delta, nothing, &in->base)) {
-            store_accept(coord, COORD_STORING_CHANGES, coord->committed.stamp);
-        }
+    } else if (have != in->base.state_hash && later && coord->accepted.has && coord->accepted.value.state_hash == in->base.state_hash) {
+        take_base(coord, coord->accepted.delta, &in->base);    /* accepted here by another name */
         return;
     } else if (have != in->base.state_hash && !COORD_BUG(DELTA_UNCHECKED)) {
         coord_catch_up_ask(coord, in->sender);
