@@ -20,6 +20,7 @@
     X(ANY_DIRECTORY, "any-directory")          /* a voter is known by its number alone */ \
     X(FOUND_BY_MAJORITY, "found-by-majority")  /* a majority of blank nodes founds */ \
     X(READ_AT_ONCE, "read-at-once")            /* reads are answered without asking whether one still leads */ \
+    X(BEAT_AT_ONCE, "beat-at-once")            /* and so is who says that it lives */ \
     X(FETCH_ANY_EPOCH, "fetch-any-epoch")      /* a fetch of another leader epoch counts */ \
     X(ALTER_ANY_EPOCH, "alter-any-epoch")      /* an isr is changed whatever the partition epoch */ \
     X(MEMBER_ANY_EPOCH, "member-any-epoch")    /* a member joins the isr whatever its broker epoch */ \

@@ -52,7 +52,8 @@ struct coord_heartbeat {
                                                                 * others are. Said while the others in sync have all that this broker answered acks=1 for. See may_stop */
 };
 /* How long a broker whose heartbeat was sent then and answered knows that nobody was made leader in its place for its silence, by its own clock: 85 % of its session. The coordinator takes
- * it for gone after 95 %, counted from when it heard, so that others lead within the session; clocks may differ by a tenth. What an operator moves, the leader hands over itself. */
+ * it for gone after 95 %, counted from when it heard, so that others lead within the session; clocks may differ by a tenth. The answer is given once a majority has
+ * answered something that was sent after the heartbeat came: so a coordinator that others have followed without its knowledge gives none. What an operator moves, the leader hands over itself. */
 uint64_t coord_lease_end_us(uint64_t sent_us, uint64_t session_us);
 /* A broker is taken for gone: its session ended (the coordinator's own doing), or its process is known to have died. broker_epoch not current: nothing. */
 struct coord_fence_ask { int32_t broker_id; int64_t broker_epoch; };

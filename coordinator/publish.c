@@ -109,6 +109,19 @@ static void publish(struct coord *coord)
     }
 }
 
+/* Nothing changes: answers rest on what is committed already. But who hears that it lives takes that for a lease (coord_lease_end_us), so nobody may have followed this node when it asked. */
+static void answer_unchanged(struct coord *coord)
+{
+    struct coord_requests done = { 0 };
+    for (struct coord_request *request; (request = coord_requests_take(&coord->merged)) != NULL;) {
+        const bool lease = request->ask == COORD_ASK_HEARTBEAT && request->error == OT_OK && !COORD_BUG(BEAT_AT_ONCE);
+        request->version = request->version == coord->next.stamp.version ? coord->committed.stamp.version : request->version;
+        request->round = -1;
+        coord_requests_add(lease ? &coord->reads : &done, request);
+    }
+    coord_answer_all(coord, &done, OT_OK, "");
+}
+
 /* Start the next publication, if there is reason for one and none is in flight. first: the one that begins a term, published in any case. */
 void coord_start_publication(struct coord *coord, bool first)
 {
@@ -143,11 +156,8 @@ void coord_start_publication(struct coord *coord, bool first)
         publish(coord);
         return;
     }
-    for (struct coord_request *request = coord->merged.first; request != NULL; request = request->next) {
-        request->version = request->version == coord->next.stamp.version ? coord->committed.stamp.version : request->version;
-    }
-    coord_drop_next(coord);                    /* nothing changes: answers rest on what is committed already */
-    coord_answer_all(coord, &coord->merged, OT_OK, "");
+    answer_unchanged(coord);
+    coord_drop_next(coord);
 }
 
 static bool accepted_it(const struct coord *coord, const struct coord_peer *peer) { (void)coord; return peer->has_accepted; }

@@ -83,7 +83,7 @@ struct coord {
     /* votes and heartbeats */
     uint64_t election_due_us, heartbeat_due_us, led_since_us;
     uint32_t failed_rounds;
-    int64_t round;
+    int64_t round, read_round, round_asked;    /* of the last heartbeat; of the last that reads wait for; whose answers are counted just now */
     /* catching up */
     uint64_t catch_up_due_us; uint32_t catch_up_turn;
     struct coord_value whole; struct coord_mark whole_mark; uint8_t whole_key[COORD_KEY_BYTES_MAX]; uint32_t whole_key_bytes; bool whole_any;

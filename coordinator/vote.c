@@ -212,7 +212,7 @@ static void maybe_win(struct coord *coord)
         coord->peers[i].heard_us = coord->now_us;
         coord->peers[i].round = 0;
     }
-    coord->round = 0;
+    coord->round = coord->read_round = 0;
     coord_start_publication(coord, true);
     if (!coord->alone) {
         coord_heartbeat(coord, true);
@@ -328,9 +328,20 @@ bool coord_adopt_term(struct coord *coord, const struct coord_message *message, 
 
 /* ---- heartbeats */
 
+static void name_round(struct coord *coord)
+{
+    for (struct coord_request *request = coord->reads.first; request != NULL; request = request->next) {
+        coord->read_round = request->round < 0 ? coord->round : coord->read_round;
+        request->round = request->round < 0 ? coord->round : request->round;
+    }
+}
+
 void coord_heartbeat(struct coord *coord, bool new_round)
 {
     coord->round += new_round;
+    if (new_round) {
+        name_round(coord);                     /* it is sent after they came */
+    }
     coord->heartbeat_due_us = coord->now_us + coord->config.heartbeat_us;
     struct coord_message message = { .kind = COORD_HEARTBEAT, .committed = coord_mark_of(&coord->committed), .accepted = coord_accepted_mark(coord),
         .round = coord->round };
@@ -362,7 +373,7 @@ static void heartbeat(struct coord *coord, const struct coord_message *in)
 
 static bool answered_round(const struct coord *coord, const struct coord_peer *peer)
 {
-    return peer->id == coord->config.node_id || peer->round >= coord->round;
+    return peer->id == coord->config.node_id || peer->round >= coord->round_asked;
 }
 
 static bool heard(const struct coord *coord, const struct coord_peer *peer)
@@ -370,11 +381,22 @@ static bool heard(const struct coord *coord, const struct coord_peer *peer)
     return peer->id == coord->config.node_id || coord->now_us - peer->heard_us < coord->config.election_timeout_us;
 }
 
-static void answer_reads(struct coord *coord)
+/* The last round that a majority answered; not the last that began: where an answer takes longer than the next round, that one is never answered. */
+static int64_t heard_round(struct coord *coord)
+{
+    int64_t round = 0;
+    for (uint32_t i = 0; i < coord->peer_count; i++) {
+        coord->round_asked = coord->peers[i].round;
+        round = coord->round_asked > round && coord_majority(coord, answered_round) ? coord->round_asked : round;
+    }
+    return round;
+}
+
+static void answer_reads(struct coord *coord, int64_t round)
 {
     struct coord_requests later = { 0 };
     for (struct coord_request *request; (request = coord_requests_take(&coord->reads)) != NULL;) {
-        if (request->round >= 0 && request->round <= coord->round) {
+        if (request->round >= 0 && request->round <= round) {
             request->version = coord->committed.stamp.version;
             coord_requests_add(&coord->answered, request);
         } else {
@@ -384,21 +406,21 @@ static void answer_reads(struct coord *coord)
     coord->reads = later;
 }
 
-/* A linearizable read is answered when a majority answered a heartbeat that was sent after it came. */
+/* What rests on this node still leading is answered when a majority answered a heartbeat that was sent after it came: reads, and brokers that say that they live. */
 void coord_reads_start(struct coord *coord)
 {
     bool any = false;
     if (coord->phase != COORD_PHASE_LEADING || coord->reads.first == NULL) {
         return;
     }
-    for (struct coord_request *request = coord->reads.first; request != NULL; request = request->next) {
+    for (const struct coord_request *request = coord->reads.first; request != NULL; request = request->next) {
         any |= request->round < 0;
-        request->round = request->round < 0 ? coord->round + 1 : request->round;
     }
     if (coord->alone || COORD_BUG(READ_AT_ONCE)) {
         coord->round++;
-        answer_reads(coord);
-    } else if (any) {
+        name_round(coord);
+        answer_reads(coord, coord->round);
+    } else if (any && heard_round(coord) >= coord->read_round) {       /* one round for them at a time: those that come meanwhile share the next */
         coord_heartbeat(coord, true);
     }
 }
@@ -418,8 +440,8 @@ static void acknowledged(struct coord *coord, struct coord_peer *peer, const str
     peer->heard_us = coord->now_us;
     peer->round = OT_MAX(peer->round, in->round);
     peer->committed = in->committed;
-    if (coord->phase == COORD_PHASE_LEADING && coord->reads.first != NULL && coord_majority(coord, answered_round)) {
-        answer_reads(coord);
+    if (coord->phase == COORD_PHASE_LEADING && coord->reads.first != NULL) {
+        answer_reads(coord, heard_round(coord));
     }
     if (coord->in_flight && !peer->has_accepted && (coord_stamp_equal(in->accepted.stamp, coord->next.stamp)
         || (COORD_BUG(VERSION_ALONE) && in->accepted.stamp.version == coord->next.stamp.version))) {

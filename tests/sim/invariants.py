@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does docs/simulation.md tell of every row of invariants.txt, in words? --write puts the table there, keeping the words. Every one of the 28 invariants has a row, and
+"""Does docs/simulation.md tell of every row of invariants.txt, in words? --write puts the table there, keeping the words. Every one of the 29 invariants has a row, and
 every bug of coordinator/bug.h has one or is a test of the groups; a row of a model names a fault that tests/model/run.py seeds, one of a unit a test that is there."""
 import re
 import runpy
@@ -11,7 +11,7 @@ ROOT = HERE.parents[1]
 PAGE = ROOT / "docs" / "simulation.md"
 HEAD = ["| # | invariant | checked in | bug that breaks it | found within |", "|---|---|---|---|---|"]
 FILES = {"cluster": "cluster/check.c", "replication": "replication/check.c", "engine": "verify.c", "groups": "groups/main.c", "txns": "txns.c"}
-PLACES = {13: "replication/brokers.c", 20: "replication/brokers.c", 25: "common/campaign.c", 28: "cluster/clients.c"}
+PLACES = {13: "replication/brokers.c", 20: "replication/brokers.c", 25: "common/campaign.c", 28: "cluster/clients.c", 29: "cluster/clients.c"}
 COORDINATORS = {*range(1, 11), 24}         # the whole checks these where the coordinators' own simulator does
 WORDS = {
     1: "at most one coordinator in a term", 2: "(term, version) names at most one value", 3: "committed values form one chain",
@@ -27,7 +27,7 @@ WORDS = {
     24: "journal, memory and queues are bounded by the value", 25: "the same seed leaves the same trace",
     26: "a leader that lives and is moved, or stops, loses nothing that acks=1 was told",
     27: "no node or registered broker has a value, row or record of a feature level that its build does not know",
-    28: "a read sees whatever anybody was told before it was asked",
+    28: "a read sees whatever anybody was told before it was asked", 29: "no coordinator tells a broker that it lives when another one led before it asked",
 }
 
 

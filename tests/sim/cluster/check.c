@@ -275,6 +275,7 @@ void check_leading(struct cluster *w, struct node *node)
     const struct coord_value *view = coord_view(node->coord);
     leads(w, node, coord_term(node->coord));
     w->elections++;
+    w->led_term = OT_MAX(w->led_term, coord_term(node->coord));
     if (w->commits[w->commit_max].term > coord_term(node->coord)) {    /* an old one, whose first publication was chosen, hears so late that another leads already */
         return;
     }

@@ -74,14 +74,42 @@ static void prepare_upgrade(struct cluster *w, struct coord_request *request)
     }
 }
 
+/* Several take themselves for the coordinator: which of them may tell a broker that it lives? */
+static bool leading_apart(const struct cluster *w)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < w->node_count; i++) {
+        count += w->nodes[i].up && !w->nodes[i].halted && w->nodes[i].leading;
+    }
+    return count > 1;
+}
+
+static bool beats(const struct node *node, struct coord_request *request)
+{
+    struct ot_coord_broker_row row;
+    struct ot_arena arena;
+    uint8_t room[4096];
+    ot_arena_init_with(&arena, room, sizeof room, 0);
+    if (coord_broker_get(coord_view(node->coord), 1, &arena, &row) != OT_OK || row.fenced) {
+        return false;
+    }
+    request->ask = COORD_ASK_HEARTBEAT;
+    request->u.heartbeat = (struct coord_heartbeat){ .broker_id = 1, .broker_epoch = row.broker_epoch, .applied_version = coord_view(node->coord)->stamp.version };
+    return true;
+}
+
 static void prepare(struct cluster *w, struct node *node, struct client *client)
 {
     struct coord_request *request = &client->request;
     uint64_t kind = ot_rng_below(&w->rng, 100);
     *request = (struct coord_request){ .if_version = -1 };
     client->acked_before = w->acked_version;
+    client->led_before = w->led_term;
     if (w->swarm.builds && !w->calm && ot_rng_chance(&w->build_rng, 0.2)) {
         prepare_upgrade(w, request);
+        return;
+    }
+    if (w->setup.host == NULL && leading_apart(w) && ot_rng_chance(&w->rng, 0.3) && beats(node, request)) {
         return;
     }
     if (kind < 45 && w->setup.host == NULL) {
@@ -139,9 +167,10 @@ void client_ask(struct cluster *w)
     if (w->setup.host == NULL && node->leading && need_broker(node)) {
         prepare_broker(w, node, client);
         client->acked_before = w->acked_version;
+        client->led_before = w->led_term;
     } else {
         prepare(w, node, client);
-        if (leading > 1 && ot_rng_chance(&w->rng, 0.5)) {      /* one of them is behind: does it know? */
+        if (leading > 1 && client->request.ask != COORD_ASK_HEARTBEAT && ot_rng_chance(&w->rng, 0.5)) {      /* one of them is behind: does it know? */
             client->request.ask = COORD_ASK_READ;
         }
     }
@@ -178,6 +207,7 @@ void client_answered(struct cluster *w, struct node *node, struct coord_request 
     if (request->validate_only) {
         return;
     }
+    HOLDS(29, request->ask != COORD_ASK_HEARTBEAT || coord_term(node->coord) >= client->led_before);       /* it is taken for a lease: whoever led by then counts from before it */
     int64_t seen = node->applied.version;
     w->acked++;
     if (request->ask == COORD_ASK_READ) {

@@ -48,7 +48,7 @@ struct event { enum event_kind kind; uint64_t at_us, order, life; uint32_t node,
 
 struct client {
     struct coord_request request; bool busy; uint32_t node; uint64_t life;
-    char name[32]; int64_t acked_before; struct ot_uuid dir_id;
+    char name[32]; int64_t acked_before; struct ot_uuid dir_id; int32_t led_before;    /* the latest term that somebody led when it asked */
 };
 struct commit { int32_t term; uint64_t hash; };
 struct publication { uint64_t hash, base_hash; bool has_base; };
@@ -71,7 +71,7 @@ struct cluster {
     uint64_t next_fault_us, next_client_us;
     uint32_t names;
     /* what is known to be true */
-    int32_t leader_of[TERMS_MAX];
+    int32_t leader_of[TERMS_MAX], led_term;    /* led_term: the latest whose coordinator has begun */
     struct commit *commits; int64_t commit_max;
     struct ot_map publications, votes;
     struct voters voters;                      /* by the last committed value */

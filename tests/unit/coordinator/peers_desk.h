@@ -42,6 +42,7 @@ static inline void desk_hears(struct desk *desk, int32_t sender, struct coord_me
     size_t bytes;
     message.sender = sender;
     if (sender >= 1 && sender <= 3 && ot_uuid_is_zero(&message.dir_id)) message.dir_id = dirs_of_three[sender - 1];
+    message.levels = message.levels.max == 0 ? coord_levels_known() : message.levels;
     message.cluster = coord_cluster_hash(ot_str_of("desk-cluster"));
     assert_int_equal(coord_message_encode(&message, room, sizeof room, &bytes), OT_OK);
     desk_in(desk, (struct coord_in){ .kind = COORD_MSG, .peer = (uint32_t)sender, .body = coord_blob(room, bytes) });

@@ -1,0 +1,91 @@
+/* What rests on a coordinator still leading: answers to reads and to brokers that say that they live. Who is silent. Who is to vote. */
+#include "peers_desk.h"
+
+static void answers_round(struct desk *desk, int64_t round)
+{
+    desk_hears(desk, 2, (struct coord_message){ .kind = COORD_HEARTBEAT_ACK, .term = 1, .leader = 1, .round = round, .answer = COORD_YES,
+        .committed = { desk->coord->committed.stamp, desk->coord->committed.state_hash } });
+}
+
+/* Each round is answered when the next one has begun already, as where two data centres are far from each other. */
+static void reads_are_answered_though_answers_take_longer_than_a_round(void **state)
+{
+    struct desk *desk = desk_of_three(state);
+    struct coord_request read = { .ask = COORD_ASK_READ, .if_version = -1 };
+    const uint32_t before = desk->replies;
+    desk_ask(desk, &read);
+    assert_int_equal(desk->replies, before);
+    for (int i = 0; i < 3; i++) {
+        const int64_t round = desk->coord->round;
+        desk_later(desk, 100000);
+        assert_true(desk->coord->round > round);
+        answers_round(desk, round);
+    }
+    assert_int_equal(desk->replies, before + 1);
+    assert_int_equal(read.error, OT_OK);
+}
+
+static void reads_that_come_meanwhile_share_the_next_round(void **state)
+{
+    struct desk *desk = desk_of_three(state);
+    struct coord_request reads[50];
+    const int64_t first = desk->coord->round + 1;
+    for (int i = 0; i < 50; i++) {
+        reads[i] = (struct coord_request){ .ask = COORD_ASK_READ, .if_version = -1 };
+        desk_ask(desk, &reads[i]);
+    }
+    assert_true(desk->coord->round == first);
+    answers_round(desk, first);
+    assert_true(desk->coord->round == first + 1);
+    answers_round(desk, first + 1);
+    assert_null(desk->coord->reads.first);
+}
+
+static struct coord_request beat_of(struct desk *desk, int32_t id)
+{
+    struct ot_coord_broker_row row;
+    struct ot_arena arena;
+    static uint8_t room[4096];
+    ot_arena_init_with(&arena, room, sizeof room, 0);
+    assert_int_equal(coord_broker_get(coord_view(desk->coord), id, &arena, &row), OT_OK);
+    return (struct coord_request){ .ask = COORD_ASK_HEARTBEAT, .if_version = -1, .u.heartbeat = { .broker_id = id, .broker_epoch = row.broker_epoch,
+        .applied_version = coord_view(desk->coord)->stamp.version } };
+}
+
+/* It was paused, others have followed it long since, and words that they said before that come late. The broker beside it takes an answer for a lease. */
+static void who_paused_tells_no_broker_that_it_lives(void **state)
+{
+    struct desk *desk = desk_of_three(state);
+    const int64_t old_round = desk->coord->round;
+    struct coord_request beat = beat_of(desk, 1);
+    const uint32_t before = desk->replies;
+    desk->now_us += 20000000;
+    desk_ask(desk, &beat);
+    answers_round(desk, old_round);
+    assert_int_equal(desk->replies, before);
+    desk_hears(desk, 2, (struct coord_message){ .kind = COORD_HEARTBEAT_ACK, .term = 2, .leader = 3, .round = old_round, .answer = COORD_YES });
+    assert_int_equal(desk->replies, before + 1);
+    assert_int_equal(beat.error, OT_ERR_NOT_CONTROLLER);
+}
+
+static void who_is_heard_tells_brokers_that_they_live(void **state)
+{
+    struct desk *desk = desk_of_three(state);
+    struct coord_request beat = beat_of(desk, 1);
+    const uint32_t before = desk->replies;
+    desk_ask(desk, &beat);
+    answers_round(desk, desk->coord->round);
+    assert_int_equal(desk->replies, before + 1);
+    assert_int_equal(beat.error, OT_OK);
+    assert_false(beat.fenced);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, desk_setup, desk_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(reads_are_answered_though_answers_take_longer_than_a_round), TEST(reads_that_come_meanwhile_share_the_next_round),
+        TEST(who_paused_tells_no_broker_that_it_lives), TEST(who_is_heard_tells_brokers_that_they_live),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
