@@ -115,6 +115,9 @@ static enum ot_err check_newcomer(struct coord_turn *turn, const struct coord_vo
     struct coord *coord = turn->coord;
     struct coord_peer *peer = coord_peer_find(coord, ask->id, &ask->dir_id);
     if (peer == NULL) {
+        coord_learner_want(coord, ask->id, &ask->dir_id);
+    }
+    if (peer == NULL || peer->committed.stamp.version == 0) {
         return coord_refuse(turn->request, OT_ERR_REQUEST_TIMED_OUT, "node %d does not follow with that directory yet", ask->id);
     }
     if (!peer->joined && !COORD_BUG(NO_VOTE_PROOF)) {

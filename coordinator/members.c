@@ -61,9 +61,8 @@ static void mark_voters(struct coord *coord, const struct coord_value *value, bo
     uint32_t count = coord_voters_of(value, ids, dirs);
     for (uint32_t i = 0; i < count; i++) {
         struct coord_peer *peer = add_peer(coord, ids[i], &dirs[i]);
-        if (peer != NULL) {
-            *(committed ? &peer->in_committed : &peer->in_next) = true;
-        }
+        OT_ASSERT(peer != NULL);               /* drop_unknown left room */
+        *(committed ? &peer->in_committed : &peer->in_next) = true;
     }
 }
 
@@ -82,12 +81,16 @@ static void mark_listed(struct coord *coord, bool committed, bool next)
     }
 }
 
-static void drop_unknown(struct coord *coord)          /* learners that were not heard of for long, and former voters */
+static bool votes(const struct coord_peer *peer) { return peer->in_committed || peer->in_next; }
+
+/* Learners that were not heard of for long, and former voters; all of them where there is not room for the voters of two more values: a voter that is not there would not be counted. */
+static void drop_unknown(struct coord *coord)
 {
+    const bool room = coord->peer_count + 2 * COORD_VOTERS_MAX <= COORD_PEERS_MAX;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < coord->peer_count; i++) {
         const struct coord_peer *peer = &coord->peers[i];
-        if (peer->in_committed || peer->in_next || (peer->knows_dir && coord->now_us - peer->heard_us < 10 * coord->config.election_timeout_us)) {
+        if (votes(peer) || (room && peer->knows_dir && coord->now_us - peer->heard_us < 10 * coord->config.election_timeout_us)) {
             coord->peers[kept++] = *peer;
         }
     }
@@ -123,8 +126,7 @@ void coord_members_load(struct coord *coord)
     coord->alone = coord_peer_self(coord) != NULL;
     for (uint32_t i = 0; i < coord->peer_count; i++) {
         const struct coord_peer *peer = &coord->peers[i];
-        bool votes = peer->in_committed || peer->in_next;
-        coord->alone &= !votes || (peer->id == coord->config.node_id && peer->in_committed && peer->in_next);
+        coord->alone &= !votes(peer) || (peer->id == coord->config.node_id && peer->in_committed && peer->in_next);
         if (peer->in_committed && coord->committed_voters.count < COORD_VOTERS_MAX) {
             coord->committed_voters.ids[coord->committed_voters.count++] = peer->id;
         }
@@ -136,7 +138,7 @@ bool coord_majority(const struct coord *coord, bool (*counts)(const struct coord
     int32_t committed = 0, next = 0, for_committed = 0, for_next = 0;
     for (uint32_t i = 0; i < coord->peer_count; i++) {
         const struct coord_peer *peer = &coord->peers[i];
-        bool yes = (peer->in_committed || peer->in_next) && counts(coord, peer);
+        bool yes = votes(peer) && counts(coord, peer);
         committed += peer->in_committed;
         next += peer->in_next;
         for_committed += peer->in_committed && yes;
@@ -151,18 +153,41 @@ bool coord_majority(const struct coord *coord, bool (*counts)(const struct coord
     return committed > 0 && next > 0 && 2 * for_committed > committed && 2 * for_next > next;
 }
 
+/* For one more learner. Of a thousand brokers that follow few ever vote: those that nobody asked for do not displace each other, and one that somebody asked for has its place. */
+static bool make_room(struct coord *coord, bool wanted)
+{
+    uint32_t learners = 0, oldest = COORD_PEERS_MAX;
+    drop_unknown(coord);
+    for (uint32_t i = 0; i < coord->peer_count; i++) {
+        if (votes(&coord->peers[i])) continue;
+        learners++;
+        oldest = oldest == COORD_PEERS_MAX || coord->peers[i].heard_us < coord->peers[oldest].heard_us ? i : oldest;
+    }
+    if (learners >= COORD_LEARNERS_MAX && wanted) {
+        coord->peers[oldest] = coord->peers[--coord->peer_count];
+        learners--;
+    }
+    return learners < COORD_LEARNERS_MAX;
+}
+
 void coord_learner_note(struct coord *coord, const struct coord_message *message)
 {
     static const struct ot_uuid none;
     if (ot_uuid_equal(&message->dir_id, &none)) {
         return;                                /* an observer has no folder */
     }
-    if (coord->peer_count == COORD_PEERS_MAX) {
-        drop_unknown(coord);
+    struct coord_peer *peer = coord_peer_find(coord, message->sender, &message->dir_id);
+    if (peer == NULL && make_room(coord, false)) {
+        peer = add_peer(coord, message->sender, &message->dir_id);
     }
-    struct coord_peer *peer = add_peer(coord, message->sender, &message->dir_id);
     if (peer != NULL) {
         peer->committed = message->committed;
         peer->heard_us = coord->now_us;
     }
+}
+
+void coord_learner_want(struct coord *coord, int32_t id, const struct ot_uuid *dir_id)
+{
+    (void)make_room(coord, true);
+    (void)add_peer(coord, id, dir_id);
 }

@@ -20,7 +20,7 @@ enum coord_phase {
 /* What the one STORE that is waited for is about. While it is under way, messages that need another one are dropped: they come again. */
 enum coord_storing { COORD_STORING_NOTHING, COORD_STORING_FORMAT, COORD_STORING_TERM, COORD_STORING_OWN, COORD_STORING_ACCEPT, COORD_STORING_CHANGES, COORD_STORING_WHOLE };
 enum {
-    COORD_OUTS_MAX = 4096, COORD_SCRATCH_BYTES = 32768, COORD_FORMER_NAMES_MAX = 1024, COORD_DELETED_MAX = 1024, COORD_PEERS_MAX = 3 * COORD_VOTERS_MAX,
+    COORD_OUTS_MAX = 4096, COORD_SCRATCH_BYTES = 32768, COORD_FORMER_NAMES_MAX = 1024, COORD_DELETED_MAX = 1024, COORD_LEARNERS_MAX = COORD_VOTERS_MAX, COORD_PEERS_MAX = 5 * COORD_VOTERS_MAX /* voters of two values, and of the two before, and learners */,
     COORD_HISTORY_MAX = 1024, COORD_READERS_MAX = 4, COORD_ROWS_BYTES = 64 << 10
 };
 struct coord_requests { struct coord_request *first, *last; };
@@ -184,6 +184,7 @@ struct coord_peer *coord_peer_find(struct coord *coord, int32_t id, const struct
 struct coord_peer *coord_peer_self(struct coord *coord);               /* NULL: no voter */
 bool coord_majority(const struct coord *coord, bool (*counts)(const struct coord *coord, const struct coord_peer *peer));  /* of the committed and of the next voters */
 void coord_learner_note(struct coord *coord, const struct coord_message *message);
+void coord_learner_want(struct coord *coord, int32_t id, const struct ot_uuid *dir_id);        /* it is to vote: it is noted from here on, whoever else follows */
 
 /* vote.c */
 void coord_vote_start(struct coord *coord);
