@@ -4,6 +4,17 @@
 #define LEASE_PERCENT 85
 #define SILENCE_PERCENT 95           /* so that others lead before the session that was set is over: fencing, publishing and being heard of take time too */
 
+/* Of a broker that was forgotten: there are as many as brokers may be registered, and in a long term more come and go. */
+static struct coord_session *session_of_nobody(struct coord *coord)
+{
+    for (uint32_t i = 0; i < coord->session_count; i++) {
+        if (coord_live_find(&coord->live, coord->sessions[i].id) == NULL) {
+            return &coord->sessions[i];
+        }
+    }
+    return NULL;
+}
+
 static struct coord_session *session_of(struct coord *coord, int32_t id)
 {
     for (uint32_t i = 0; i < coord->session_count; i++) {
@@ -11,10 +22,10 @@ static struct coord_session *session_of(struct coord *coord, int32_t id)
             return &coord->sessions[i];
         }
     }
-    if (coord->session_count >= coord->config.brokers_max) {
+    struct coord_session *session = coord->session_count < coord->config.brokers_max ? &coord->sessions[coord->session_count++] : session_of_nobody(coord);
+    if (session == NULL) {
         return NULL;
     }
-    struct coord_session *session = &coord->sessions[coord->session_count++];
     *session = (struct coord_session){ .id = id, .heard_us = coord->now_us, .applied_version = -1, .broker_epoch = -1, .alter_sequence = -1, .fenced_version = -1 };
     return session;
 }

@@ -80,6 +80,43 @@ static void who_is_heard_tells_brokers_that_they_live(void **state)
     assert_false(beat.fenced);
 }
 
+/* ---- sessions */
+
+static void forget(struct desk *desk, int32_t id)
+{
+    struct coord_request beat = beat_of(desk, id);
+    struct coord_request fence = { .ask = COORD_ASK_FENCE, .if_version = -1, .u.fence = { id, beat.u.heartbeat.broker_epoch } };
+    struct coord_request unregister = { .ask = COORD_ASK_UNREGISTER, .if_version = -1, .u.unregister = { id } };
+    desk_ask(desk, &fence);
+    assert_int_equal(fence.error, OT_OK);
+    desk_ask(desk, &unregister);
+    assert_int_equal(unregister.error, OT_OK);
+}
+
+static void brokers_that_came_and_went_take_no_sessions(void **state)
+{
+    struct desk *desk = *state;
+    struct ot_coord_broker_row row;
+    struct ot_arena arena;
+    uint8_t room[4096];
+    desk->auto_store = true;
+    desk->session_us = 9000000;
+    assert_int_equal(desk_start(desk, 0), OT_OK);
+    const int32_t last = (int32_t)desk->coord->config.brokers_max + 10;
+    for (int32_t id = 2; id <= last; id++) {    /* 1 votes */
+        assert_int_equal(desk_register(desk, id, 1, COORD_BOOT_CLEAN), OT_OK);
+        if (id < last) {
+            forget(desk, id);
+        }
+    }
+    for (int i = 0; i < 10; i++) {
+        desk_later(desk, 1000000);
+    }
+    ot_arena_init_with(&arena, room, sizeof room, 0);
+    assert_int_equal(coord_broker_get(coord_view(desk->coord), last, &arena, &row), OT_OK);
+    assert_true(row.fenced);                   /* it was silent */
+}
+
 /* ---- voters */
 
 enum { FIRST_LEARNER = 10, LEARNERS = 60 };
@@ -150,7 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(reads_are_answered_though_answers_take_longer_than_a_round), TEST(reads_that_come_meanwhile_share_the_next_round),
         TEST(who_paused_tells_no_broker_that_it_lives), TEST(who_is_heard_tells_brokers_that_they_live),
-        TEST(one_of_many_that_follow_becomes_a_voter), TEST(a_voter_that_was_not_known_is_counted),
+        TEST(brokers_that_came_and_went_take_no_sessions), TEST(one_of_many_that_follow_becomes_a_voter), TEST(a_voter_that_was_not_known_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
