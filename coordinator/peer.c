@@ -51,7 +51,7 @@ enum ot_err coord_message_encode(const struct coord_message *message, uint8_t *o
     return err;
 }
 
-static bool mark_ok(const struct coord_mark *mark) { return mark->stamp.term >= 0 && mark->stamp.version >= 0; }
+static bool mark_ok(const struct coord_mark *mark) { return mark->stamp.term >= 0 && mark->stamp.term <= COORD_TERM_MAX && mark->stamp.version >= 0 && mark->stamp.version <= COORD_VERSION_MAX; }
 
 enum ot_err coord_message_decode(struct ot_blob body, struct coord_message *out)
 {
@@ -69,7 +69,7 @@ enum ot_err coord_message_decode(struct ot_blob body, struct coord_message *out)
     *out = (struct coord_message){ .kind = (enum coord_message_kind)wire.kind, .cluster = (uint64_t)wire.cluster, .sender = wire.sender, .term = wire.term,
         .leader = wire.leader, .dir_id = wire.dir_id, .levels = { wire.level_min, wire.level_max }, .level = wire.level, .accepted = mark_in(&wire.accepted), .committed = mark_in(&wire.committed), .base = mark_in(&wire.base),
         .round = wire.round, .answer = (enum coord_answer)wire.answer, .unsure = wire.unsure, .cluster_id = wire.cluster_id, .key = wire.key, .data = wire.data };
-    bool ok = wire.kind >= COORD_PRE_VOTE && wire.kind < COORD_MESSAGE_KINDS && wire.sender >= 0 && wire.term >= 0 && wire.round >= 0
+    bool ok = wire.kind >= COORD_PRE_VOTE && wire.kind < COORD_MESSAGE_KINDS && wire.sender >= 0 && wire.term >= 0 && wire.term <= COORD_TERM_MAX && wire.round >= 0
         && wire.answer >= COORD_NO && wire.answer <= COORD_LAST && mark_ok(&out->accepted) && mark_ok(&out->committed) && mark_ok(&out->base)
         && wire.level_min >= 1 && wire.level_min <= wire.level_max && wire.level >= 1;
     return ok ? OT_OK : OT_ERR_MALFORMED;

@@ -30,6 +30,9 @@ enum coord_message_kind {
     COORD_CHANGES, COORD_ROWS, COORD_FOUND, COORD_FOUND_ANSWER, COORD_MESSAGE_KINDS
 };
 enum coord_answer { COORD_NO, COORD_YES, COORD_BUSY, COORD_LAST };
+/* No cluster comes so far. Who says so would leave no term for anybody, and no version. */
+#define COORD_TERM_MAX (INT32_MAX - 1)
+#define COORD_VERSION_MAX (INT64_MAX / 2)
 enum { COORD_MESSAGE_OVERHEAD_MAX = 1024 /* beyond data */ };
 
 struct coord_mark { struct coord_stamp stamp; uint64_t state_hash; };      /* one value */

@@ -95,9 +95,11 @@ static void to_voters(struct coord *coord, const struct coord_message *message, 
     }
 }
 
+static bool has_next_term(const struct coord *coord) { return OT_MAX(coord->term.term, coord->term_seen) < COORD_TERM_MAX; }
+
 static void stand(struct coord *coord)
 {
-    if (coord->storing == COORD_STORING_NOTHING) {
+    if (coord->storing == COORD_STORING_NOTHING && has_next_term(coord)) {
         coord_store_term(coord, OT_MAX(coord->term.term, coord->term_seen) + 1, coord->config.node_id);
     }
 }
@@ -107,7 +109,7 @@ static bool may_stand(struct coord *coord)
 {
     struct coord_peer *self = coord_peer_self(coord);
     bool founded = coord->committed.row_count > 0 || coord->accepted.has;
-    return self != NULL && !coord->config.observer && (founded || coord->founded);
+    return self != NULL && !coord->config.observer && (founded || coord->founded) && has_next_term(coord);
 }
 
 static void pre_vote(struct coord *coord)

@@ -181,6 +181,30 @@ static void a_voter_that_was_not_known_is_counted(void **state)
     coord_value_drop(&next);
 }
 
+/* ---- terms */
+
+static void a_term_beyond_the_last_is_no_message(void **state)
+{
+    struct desk *desk = desk_of_three(state);
+    desk_hears(desk, 2, (struct coord_message){ .kind = COORD_HEARTBEAT, .term = INT32_MAX, .leader = 2 });
+    assert_int_equal(coord_term(desk->coord), 1);
+    desk_hears(desk, 2, (struct coord_message){ .kind = COORD_CHANGES, .term = 1, .leader = 2, .committed = { { 1, INT64_MAX }, desk->coord->committed.state_hash },
+        .base = { desk->coord->committed.stamp, desk->coord->committed.state_hash } });
+    assert_true(desk->coord->committed.stamp.version < 100);
+}
+
+static void nobody_stands_for_a_term_that_there_is_not(void **state)
+{
+    struct desk *desk = desk_of_three(state);
+    desk_follows(desk, 2, COORD_TERM_MAX);
+    for (int i = 0; i < 60; i++) {
+        desk_later(desk, 1000000);
+    }
+    assert_int_equal(coord_term(desk->coord), COORD_TERM_MAX);
+    assert_int_equal(desk->sent[COORD_PRE_VOTE], 0);
+    assert_int_equal(desk->halts, 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, desk_setup, desk_teardown)
@@ -188,6 +212,7 @@ int main(void)
         TEST(reads_are_answered_though_answers_take_longer_than_a_round), TEST(reads_that_come_meanwhile_share_the_next_round),
         TEST(who_paused_tells_no_broker_that_it_lives), TEST(who_is_heard_tells_brokers_that_they_live),
         TEST(brokers_that_came_and_went_take_no_sessions), TEST(one_of_many_that_follow_becomes_a_voter), TEST(a_voter_that_was_not_known_is_counted),
+        TEST(a_term_beyond_the_last_is_no_message), TEST(nobody_stands_for_a_term_that_there_is_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
