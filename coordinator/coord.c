@@ -454,7 +454,7 @@ static void message(struct coord *coord, const struct coord_in *in)
     if (coord->phase == COORD_PHASE_NEW || coord->phase == COORD_PHASE_BLANK || message.cluster != coord->cluster) {
         return;                                /* of another cluster, or of none yet */
     }
-    if (!coord_level_knows(coord, message.level)) {
+    if (message.level >= coord->level && !coord_level_knows(coord, message.level)) {   /* below: it is behind, and hears of the level from this node */
         return;
     }
     struct coord_peer *peer = coord_peer_find(coord, message.sender, &message.dir_id);

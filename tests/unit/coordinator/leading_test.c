@@ -181,6 +181,21 @@ static void a_voter_that_was_not_known_is_counted(void **state)
     coord_value_drop(&next);
 }
 
+/* ---- levels */
+
+/* The levels of old are dropped by and by. Who is behind still speaks of one, and whoever leads does not end for that. */
+static void a_level_that_was_left_behind_halts_nobody(void **state)
+{
+    struct desk *desk = desk_of_three(state);
+    const int16_t level = desk->coord->level;
+    desk->coord->config.levels = (struct coord_levels){ level, level };
+    assert_true(level > COORD_LEVEL_FIRST);
+    desk_hears(desk, 3, (struct coord_message){ .kind = COORD_CATCH_UP, .term = 1, .leader = 1, .level = COORD_LEVEL_FIRST, .levels = { COORD_LEVEL_FIRST, level } });
+    assert_int_equal(desk->halts, 0);
+    desk_hears(desk, 3, (struct coord_message){ .kind = COORD_CATCH_UP, .term = 1, .leader = 1, .level = (int16_t)(level + 1), .levels = { COORD_LEVEL_FIRST, (int16_t)(level + 1) } });
+    assert_int_equal(desk->halts, 1);
+}
+
 /* ---- terms */
 
 static void a_term_beyond_the_last_is_no_message(void **state)
@@ -212,7 +227,7 @@ int main(void)
         TEST(reads_are_answered_though_answers_take_longer_than_a_round), TEST(reads_that_come_meanwhile_share_the_next_round),
         TEST(who_paused_tells_no_broker_that_it_lives), TEST(who_is_heard_tells_brokers_that_they_live),
         TEST(brokers_that_came_and_went_take_no_sessions), TEST(one_of_many_that_follow_becomes_a_voter), TEST(a_voter_that_was_not_known_is_counted),
-        TEST(a_term_beyond_the_last_is_no_message), TEST(nobody_stands_for_a_term_that_there_is_not),
+        TEST(a_level_that_was_left_behind_halts_nobody), TEST(a_term_beyond_the_last_is_no_message), TEST(nobody_stands_for_a_term_that_there_is_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
