@@ -42,15 +42,29 @@ void coord_history_add(struct coord *coord, const struct coord_mark *base, struc
 
 /* ---- answers */
 
+/* What somebody reads is taken from it only if it would get the very same again, or asks no more: of five that read by turns while the value changes, none would come to its end. */
+static bool may_take(const struct coord *coord, const struct coord_reader *reader, int32_t peer)
+{
+    return reader->peer == -1 || reader->peer == peer || coord_stamp_equal(reader->value.stamp, coord->committed.stamp)
+        || coord->now_us - reader->used_us >= 2 * coord->config.election_timeout_us;
+}
+
+/* NULL: there are too many at once; it asks again. */
 static struct coord_reader *reader_of(struct coord *coord, const struct coord_message *in)
 {
-    struct coord_reader *oldest = &coord->readers[0];
+    struct coord_reader *oldest = NULL;
     for (uint32_t i = 0; i < COORD_READERS_MAX; i++) {
         struct coord_reader *reader = &coord->readers[i];
         if (reader->peer == in->sender && coord_stamp_equal(reader->value.stamp, in->base.stamp)) {
             return reader;
         }
-        oldest = reader->used_us < oldest->used_us || (reader->peer == in->sender && oldest->peer != in->sender) ? reader : oldest;
+        if (!may_take(coord, reader, in->sender)) {
+            continue;
+        }
+        oldest = oldest == NULL || reader->used_us < oldest->used_us || (reader->peer == in->sender && oldest->peer != in->sender) ? reader : oldest;
+    }
+    if (oldest == NULL) {
+        return NULL;
     }
     if (oldest->peer != -1) {
         coord_value_drop(&oldest->value);
@@ -66,6 +80,9 @@ static void answer_rows(struct coord *coord, const struct coord_message *in)
     static const uint8_t least[1] = { 0 };
     uint8_t rows[COORD_ROWS_BYTES];
     struct coord_reader *reader = reader_of(coord, in);
+    if (reader == NULL) {
+        return;
+    }
     bool goes_on = coord_stamp_equal(reader->value.stamp, in->base.stamp) && in->key.bytes > 0 && in->key.bytes < COORD_KEY_BYTES_MAX;
     struct ot_blob key = goes_on ? in->key : coord_blob("", 0);
     struct coord_key from = { 0 };
@@ -215,6 +232,9 @@ void coord_catch_up_ask(struct coord *coord, int32_t peer)
 {
     if (coord->storing != COORD_STORING_NOTHING) {
         return;
+    }
+    if (coord->whole_any && !coord_stamp_below(coord->committed.stamp, coord->whole_mark.stamp)) {
+        coord_whole_drop(coord);               /* it caught up by another way: changes are enough again */
     }
     struct coord_message message = { .kind = COORD_CATCH_UP, .committed = coord_mark_of(&coord->committed), .accepted = coord_accepted_mark(coord) };
     if (coord->whole_any) {
