@@ -390,6 +390,7 @@ static void no_room(struct coord *coord)
     coord_whole_drop(coord);
     coord_drop_next(coord);
     if (what != COORD_STORING_OWN) {
+        coord->delta_at ^= coord->accepted.has && coord->accepted.delta.data != coord->deltas[coord->delta_at].data;       /* what stays accepted was made last: it is not written over while it is applied */
         return;                                /* asked again by and by */
     }
     coord->in_flight = false;

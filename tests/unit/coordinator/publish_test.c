@@ -120,11 +120,46 @@ static void what_is_committed_is_given_no_older_name(void **state)
     forget(&story);
 }
 
+/* The disk was full in between: what stays accepted lies where the next delta would be made. It is applied as it was, by whoever reads the outputs after the step. */
+static void what_was_accepted_before_the_disk_was_full_is_applied_as_it_was(void **state)
+{
+    struct desk *desk = desk_of_three(state);
+    struct story story;
+    struct step both;
+    struct coord_out out;
+    static uint8_t body[4096];
+    size_t bytes;
+    uint32_t applies = 0;
+    tell_story(desk, &story);
+    tell(desk, COORD_PUBLISH, 2, 5, &story.to_b);
+    assert_int_equal(desk->sent[COORD_ACCEPTED], 1);
+    both = (struct step){ .base = story.to_b.base, .result = story.to_a.result };
+    both.delta = (struct coord_delta){ .data = both.room, .cap_bytes = sizeof both.room };
+    assert_int_equal(coord_delta_take(&both.delta, coord_blob(story.to_b.room, story.to_b.delta.bytes), coord_blob(story.to_a.room, story.to_a.delta.bytes)), OT_OK);
+    desk->fail_next = OT_ERR_NO_SPACE;
+    tell(desk, COORD_CHANGES, 2, 5, &both);
+    assert_true(is(&desk->coord->accepted.value, &story.to_b.result));
+    const struct coord_message again = { .kind = COORD_PUBLISH, .sender = 2, .dir_id = dirs_of_three[1], .levels = coord_levels_known(), .cluster = coord_cluster_hash(ot_str_of("desk-cluster")),
+        .term = 5, .leader = 2, .base = story.to_a.base, .committed = story.to_a.base, .accepted = story.to_a.result, .data = coord_blob(story.to_a.room, story.to_a.delta.bytes) };
+    assert_int_equal(coord_message_encode(&again, body, sizeof body, &bytes), OT_OK);
+    coord_step(desk->coord, &(struct coord_in){ .kind = COORD_MSG, .now_us = desk->now_us, .peer = 2, .body = coord_blob(body, bytes) });
+    while (coord_next(desk->coord, &out)) {
+        if (out.kind != COORD_APPLY) continue;
+        applies++;
+        assert_true(coord_stamp_equal(out.stamp, story.to_b.result.stamp));
+        assert_int_equal(out.delta.bytes, story.to_b.delta.bytes);
+        assert_memory_equal(out.delta.data, story.to_b.room, out.delta.bytes);
+    }
+    assert_int_equal(applies, 1);
+    forget(&story);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, desk_setup, desk_teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_change_that_was_taken_back_is_not_passed_over), TEST(what_a_publication_rests_on_gets_its_name_first), TEST(what_is_committed_is_given_no_older_name),
+        TEST(what_was_accepted_before_the_disk_was_full_is_applied_as_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
