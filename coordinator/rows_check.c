@@ -51,7 +51,9 @@ static enum ot_err check_partitions(struct walk *walk)
             return wrong(walk, "a partition has no topic, or one before it is missing");
         }
         if (((row.isr | row.elr | row.adding | row.removing | row.last_members) & ~all) != 0 || (row.isr & row.elr) != 0 || row.min_isr < 1
-            || row.min_isr > row.replica_count || (row.leader != -1 && (coord_replica_bit(&row, row.leader) & row.isr) == 0)) {
+            || row.min_isr > row.replica_count || (row.leader != -1 && (coord_replica_bit(&row, row.leader) & row.isr) == 0)
+            || (row.elr != 0 && __builtin_popcountll(row.isr) >= row.min_isr)
+            || (row.successor != 0 && (row.leader == -1 || (row.successor & ~row.isr) != 0 || row.successor == coord_replica_bit(&row, row.leader)))) {
             return wrong(walk, "the replica sets of a partition contradict each other");
         }
         seen++;

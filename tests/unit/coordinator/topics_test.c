@@ -1,6 +1,9 @@
 /* What the coordinator decides about brokers, topics, configs and producer ids. */
 #include "desk.h"
 
+#include "base/wire/coord_partition_row.h"
+#include "base/wire/frame.h"
+
 static struct desk *desk;
 
 static int setup(void **state)
@@ -402,10 +405,56 @@ static void producer_id_blocks_never_overlap_across_restarts(void **state)
     }
 }
 
+/* The row of partition 0 as another node, or a disk, might have it: nothing of it was asserted there. */
+static enum ot_err check_with(const char *name, int64_t elr, int64_t successor, int32_t min_isr)
+{
+    uint8_t room[1024], data[1024];
+    char text[200] = "";
+    struct ot_coord_partition_row row;
+    struct ot_arena arena;
+    struct ot_blob bytes;
+    int16_t version;
+    struct ot_uuid id = id_of(name);
+    struct coord_value changed = coord_value_share(value());
+    struct coord_key key = { .bytes = 21, .data = { COORD_TABLE_PARTITION } };
+    memcpy(key.data + 1, id.bytes, 16);
+    key.data[17] = 0x80;
+    assert_true(coord_value_get(&changed, coord_key_blob(&key), &bytes));
+    ot_arena_init_with(&arena, room, sizeof room, 0);
+    struct ot_reader in = ot_reader_over(bytes.data, bytes.bytes);
+    assert_int_equal(ot_wire_framed_decode(&ot_coord_partition_row_message, &in, &arena, &row, &version, NULL), OT_OK);
+    row.elr = elr;
+    row.successor = successor;
+    row.min_isr = min_isr;
+    row.isr &= ~elr;
+    struct ot_writer out = ot_writer_over(data, sizeof data);
+    assert_int_equal(ot_wire_framed_encode(&ot_coord_partition_row_message, version, &row, &out), OT_OK);
+    assert_int_equal(coord_value_set(&changed, coord_key_blob(&key), coord_blob(data, (size_t)(out.at - data))), OT_OK);
+    const enum ot_err err = coord_rows_check(&changed, text, sizeof text);
+    coord_value_drop(&changed);
+    return err;
+}
+
+static void rows_that_no_coordinator_would_write_are_found(void **state)
+{
+    (void)state;
+    assert_int_equal(desk_register(desk, 2, 2, COORD_BOOT_CLEAN), OT_OK);
+    assert_int_equal(create("t", 1), OT_OK);
+    const struct coord_partition row = partition("t", 0);
+    const int64_t leader = (int64_t)coord_replica_bit(&row, row.leader), other = 3 & ~leader;
+    assert_int_equal(row.replica_count, 2);
+    assert_int_equal(check_with("t", 0, other, 1), OT_OK);
+    assert_int_equal(check_with("t", other, 0, 2), OT_OK);
+    assert_int_equal(check_with("t", 0, leader, 1), OT_ERR_CORRUPT);
+    assert_int_equal(check_with("t", 0, 4, 1), OT_ERR_CORRUPT);
+    assert_int_equal(check_with("t", other, 0, 1), OT_ERR_CORRUPT);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(rows_that_no_coordinator_would_write_are_found),
         TEST(a_registration_fences_until_the_broker_has_applied_it),
         TEST(a_running_broker_may_tell_other_endpoints),
         TEST(a_machine_crash_of_a_sole_replica_needs_no_operator),
