@@ -356,6 +356,8 @@ static enum ot_err cancel(struct coord_turn *turn, struct coord_partition *row)
         row->last_leader_epoch = row->leader_epoch;
         row->leader = -1;
         row->leader_epoch++;
+    }
+    if (row->leader == -1) {                   /* also where only those that go were in the way */
         coord_partition_recompute(row, &turn->coord->live, NULL, turn->version);
     }
     return OT_OK;

@@ -470,6 +470,30 @@ static void a_stopping_broker_goes_when_everybody_knows_who_leads(void **state)
     assert_int_equal(alter(desk, three, 3), OT_ERR_INELIGIBLE_REPLICA);        /* it is on its way out */
 }
 
+/* 3 and 4 stop at once, 3 is back first and may not lead before 4, which was to come, is back too. When 4 is to come no more, nobody else's coming would make 3 lead. */
+static void a_cancelled_reassignment_lets_those_lead_that_were_there_before(void **state)
+{
+    struct desk *desk = *state;
+    int32_t target[] = { 4, 5 }, two[] = { 3, 4 };
+    assert_int_equal(desk_register(desk, 5, 5, COORD_BOOT_CLEAN), OT_OK);
+    assert_int_equal(reassign(desk, target, 2), OT_OK);
+    assert_int_equal(fence(desk, 1), OT_OK);
+    assert_int_equal(fence(desk, 2), OT_OK);
+    assert_int_equal(row_of(desk).leader, 3);
+    assert_int_equal(alter(desk, two, 2), OT_OK);
+    assert_int_equal(beat(desk, 3, true).error, OT_OK);
+    assert_int_equal(beat(desk, 4, true).error, OT_OK);
+    assert_int_equal(beat(desk, 3, true).error, OT_OK);
+    struct coord_partition row = row_of(desk);
+    assert_int_equal(row.leader, -1);
+    assert_int_equal(row.isr, coord_replica_bit(&row, 4));
+    assert_int_equal(row.elr, coord_replica_bit(&row, 3));
+    assert_int_equal(desk_register(desk, 3, 13, COORD_BOOT_CLEAN), OT_OK);
+    assert_int_equal(row_of(desk).leader, -1);
+    assert_int_equal(reassign(desk, NULL, 0), OT_OK);
+    assert_int_equal(row_of(desk).leader, 3);
+}
+
 static void the_last_one_in_sync_keeps_its_lead_when_it_stops(void **state)
 {
     struct desk *desk = *state;
@@ -622,7 +646,8 @@ int main(void)
         TEST(a_reassignment_keeps_those_that_rule_four_waits_for), TEST(a_reassignment_ends_when_the_new_ones_are_in_sync),
         TEST(a_leader_that_gives_up_goes_on), TEST(a_leader_that_dies_while_it_hands_over_is_followed_by_the_rules), TEST(a_successor_that_is_in_sync_no_more_is_none),
         TEST(a_successor_that_stops_is_none_and_the_leader_goes_on), TEST(many_leaders_are_asked_for_at_once), TEST(a_reassignment_whose_leader_dies_at_its_end_is_finished_by_the_next), TEST(a_second_move_takes_the_place_of_a_handover),
-        TEST(a_reassignment_can_be_cancelled_and_replaced), TEST(a_reassignment_to_fewer_replicas_than_min_isr_counted_on_lowers_it),
+        TEST(a_reassignment_can_be_cancelled_and_replaced), TEST(a_cancelled_reassignment_lets_those_lead_that_were_there_before),
+        TEST(a_reassignment_to_fewer_replicas_than_min_isr_counted_on_lowers_it),
         TEST(a_preferred_election_passes_over_a_broker_in_maintenance), TEST(a_broker_that_leaves_gets_nothing_new), TEST(who_was_forgotten_comes_back_without_marks),
         TEST(a_second_broker_of_the_same_id_is_refused_while_the_first_one_lives), TEST(a_voter_is_not_forgotten), TEST(a_voter_alone_does_not_resign),
         TEST(a_broker_is_not_unfenced_before_it_knows_that_it_was_fenced), TEST(a_stopping_broker_goes_when_everybody_knows_who_leads),
