@@ -529,7 +529,9 @@ static void request(struct coord *coord, struct coord_request *request)
 
 void coord_step(struct coord *coord, const struct coord_in *in)
 {
+    const uint64_t due_us = coord_deadline_us(coord), before_us = coord->now_us;
     coord->now_us = in->now_us;
+    coord_sessions_slept(coord, due_us, before_us);
     coord->bodies_used = 0;
     coord_trace(coord, (uint64_t)in->kind ^ in->token << 8 ^ in->now_us << 20);
     if (in->kind == COORD_REQUEST) {

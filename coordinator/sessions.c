@@ -3,6 +3,7 @@
 
 #define LEASE_PERCENT 85
 #define SILENCE_PERCENT 95           /* so that others lead before the session that was set is over: fencing, publishing and being heard of take time too */
+#define SLEPT_PART 4                 /* later than this part of a session is no busy machine any more */
 
 /* Of a broker that was forgotten: there are as many as brokers may be registered, and in a long term more come and go. */
 static struct coord_session *session_of_nobody(struct coord *coord)
@@ -104,6 +105,19 @@ void coord_sessions_begin(struct coord *coord)
         coord_session_fenced(coord, coord->live.brokers[i].id, coord->committed.stamp.version);    /* who is fenced was so by then */
     }
     coord->sessions_due_us = coord->now_us + silence_us(coord);
+}
+
+/* While this node stood still (paused, suspended, starved) nobody could be heard: what they said waits in front of it. That time counts for no session; leases end as they did. */
+void coord_sessions_slept(struct coord *coord, uint64_t due_us, uint64_t before_us)
+{
+    if (coord->config.session_us == 0 || coord->phase != COORD_PHASE_LEADING || coord->now_us <= due_us || coord->now_us - due_us < silence_us(coord) / SLEPT_PART) {
+        return;
+    }
+    for (uint32_t i = 0; i < coord->session_count; i++) {
+        struct coord_session *session = &coord->sessions[i];
+        session->heard_us = OT_MIN(session->heard_us + (coord->now_us - before_us), coord->now_us);
+    }
+    coord->sessions_due_us = coord->now_us;    /* looked at anew */
 }
 
 static bool is_live(const struct coord *coord, int32_t id)

@@ -152,6 +152,7 @@ void coord_session_set_moved(struct coord *coord, int32_t id);
 bool coord_session_moved(struct coord *coord, int32_t id);
 bool coord_session_in_order(struct coord *coord, int32_t id, int64_t broker_epoch, int64_t sequence);     /* and remembers it */
 void coord_sessions_begin(struct coord *coord);            /* everybody has a full session from here */
+void coord_sessions_slept(struct coord *coord, uint64_t due_us, uint64_t before_us);       /* when it was to be stepped next, and when it was before */
 void coord_sessions_tick(struct coord *coord);
 uint64_t coord_sessions_deadline_us(const struct coord *coord);
 bool coord_all_applied(const struct coord *coord, int64_t version);    /* every live broker, but those that stop */

@@ -82,6 +82,16 @@ static void who_is_heard_tells_brokers_that_they_live(void **state)
 
 /* ---- sessions */
 
+static bool is_fenced(struct desk *desk, int32_t id)
+{
+    struct ot_coord_broker_row row;
+    struct ot_arena arena;
+    uint8_t room[4096];
+    ot_arena_init_with(&arena, room, sizeof room, 0);
+    assert_int_equal(coord_broker_get(coord_view(desk->coord), id, &arena, &row), OT_OK);
+    return row.fenced;
+}
+
 static void forget(struct desk *desk, int32_t id)
 {
     struct coord_request beat = beat_of(desk, id);
@@ -96,9 +106,6 @@ static void forget(struct desk *desk, int32_t id)
 static void brokers_that_came_and_went_take_no_sessions(void **state)
 {
     struct desk *desk = *state;
-    struct ot_coord_broker_row row;
-    struct ot_arena arena;
-    uint8_t room[4096];
     desk->auto_store = true;
     desk->session_us = 9000000;
     assert_int_equal(desk_start(desk, 0), OT_OK);
@@ -112,9 +119,32 @@ static void brokers_that_came_and_went_take_no_sessions(void **state)
     for (int i = 0; i < 10; i++) {
         desk_later(desk, 1000000);
     }
-    ot_arena_init_with(&arena, room, sizeof room, 0);
-    assert_int_equal(coord_broker_get(coord_view(desk->coord), last, &arena, &row), OT_OK);
-    assert_true(row.fenced);                   /* it was silent */
+    assert_true(is_fenced(desk, last));        /* it was silent */
+}
+
+/* What brokers said while it was paused waits behind its clock. */
+static void who_stood_still_takes_nobody_for_silent(void **state)
+{
+    struct desk *desk = *state;
+    desk->auto_store = true;
+    desk->session_us = 9000000;
+    assert_int_equal(desk_start(desk, 0), OT_OK);
+    for (int32_t id = 1; id <= 3; id++) {
+        assert_int_equal(desk_register(desk, id, 1, COORD_BOOT_CLEAN), OT_OK);
+    }
+    desk_later(desk, 1000000);
+    desk_later(desk, 20000000);
+    for (int32_t id = 1; id <= 3; id++) {
+        assert_false(is_fenced(desk, id));
+    }
+    for (int i = 0; i < 9; i++) {
+        struct coord_request beat = beat_of(desk, 1);
+        desk_ask(desk, &beat);
+        desk_later(desk, 1000000);
+    }
+    assert_false(is_fenced(desk, 1));
+    assert_true(is_fenced(desk, 2));
+    assert_true(is_fenced(desk, 3));
 }
 
 /* ---- voters */
@@ -226,7 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(reads_are_answered_though_answers_take_longer_than_a_round), TEST(reads_that_come_meanwhile_share_the_next_round),
         TEST(who_paused_tells_no_broker_that_it_lives), TEST(who_is_heard_tells_brokers_that_they_live),
-        TEST(brokers_that_came_and_went_take_no_sessions), TEST(one_of_many_that_follow_becomes_a_voter), TEST(a_voter_that_was_not_known_is_counted),
+        TEST(brokers_that_came_and_went_take_no_sessions), TEST(who_stood_still_takes_nobody_for_silent), TEST(one_of_many_that_follow_becomes_a_voter), TEST(a_voter_that_was_not_known_is_counted),
         TEST(a_level_that_was_left_behind_halts_nobody), TEST(a_term_beyond_the_last_is_no_message), TEST(nobody_stands_for_a_term_that_there_is_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
