@@ -245,6 +245,13 @@ void coord_catch_up_ask(struct coord *coord, int32_t peer)
     coord_send(coord, peer, &message);
 }
 
+void coord_catch_up_next(struct coord *coord)
+{
+    if (coord->phase == COORD_PHASE_FOLLOWER && coord->leader >= 0 && coord_peer_self(coord) == NULL) {
+        coord_catch_up_ask(coord, coord->leader);
+    }
+}
+
 static int32_t whom_to_ask(struct coord *coord)
 {
     if (coord->leader >= 0 && coord->leader != coord->config.node_id && coord->catch_up_turn % 3 != 2) {
@@ -338,6 +345,7 @@ void coord_whole_stored(struct coord *coord)
 {
     if (coord_stamp_below(coord->committed.stamp, coord->whole_mark.stamp)) {
         become_whole(coord);
+        coord_catch_up_next(coord);
     } else {
         coord_whole_drop(coord);               /* what was accepted here became it meanwhile: a heartbeat said that it is committed */
     }

@@ -265,6 +265,9 @@ void coord_publication_stored(struct coord *coord, enum coord_storing what)
         commit(coord, &coord->next, bytes);
         coord_members_load(coord);
         coord_maybe_snapshot(coord);
+        if (!coord->config.observer) {
+            coord_catch_up_next(coord);
+        }
         return;
     }
     coord_value_drop(&coord->accepted.value);

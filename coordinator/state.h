@@ -214,6 +214,7 @@ void coord_maybe_snapshot(struct coord *coord);
 void coord_history_add(struct coord *coord, const struct coord_mark *base, struct ot_blob delta);      /* led to committed */
 void coord_history_clear(struct coord *coord);
 void coord_catch_up_ask(struct coord *coord, int32_t peer);
+void coord_catch_up_next(struct coord *coord);             /* without a vote: for the next change, before there is one */
 void coord_catch_up_tick(struct coord *coord);
 void coord_catch_up_message(struct coord *coord, const struct coord_message *message);
 void coord_parked_serve(struct coord *coord);

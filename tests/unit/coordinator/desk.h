@@ -26,6 +26,7 @@ struct desk {
     bool leading, auto_store;
     bool has_peers; uint32_t sends, sent[COORD_MESSAGE_KINDS];  /* else it says nothing to anybody */
     struct coord_message last_sent;                            /* its scalars alone: texts and bytes are gone */
+    void (*on_send)(void *arg, struct desk *desk, const struct coord_out *out); void *on_send_arg;     /* NULL: nobody hears what is sent */
     int32_t node_id; uint32_t voter_count;                     /* of a list 1, 2, 3; 0: alone, it is node 1 */
     enum ot_err fail_next;                                     /* the next STORE fails with this */
     uint32_t partitions_max, delta_bytes_max;
@@ -121,6 +122,9 @@ static inline void desk_out(struct desk *desk, const struct coord_out *out)
         desk->sends++;
         assert_int_equal(coord_message_decode(out->body, &desk->last_sent), OT_OK);
         desk->sent[desk->last_sent.kind]++;
+        if (desk->on_send != NULL) {
+            desk->on_send(desk->on_send_arg, desk, out);
+        }
         break;
     }
 }
