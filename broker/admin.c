@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_WAIT_MS INT64_C(500)               /* a hop to the coordinator and back, whatever the client says */
+#define LEAST_WAIT_MS INT64_C(1500)              /* a hop to the coordinator and back, and for all brokers to hear of it, whatever the client says */
 enum { TRIES_MAX = 8 /* of a change that is computed from the value it replaces */, ITEMS_MAX = 10000, CONFIGS_MAX = 256 /* more than there are keys */ };
 
 struct work {                                  /* one item on its way */

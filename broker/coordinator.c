@@ -15,7 +15,7 @@ static void batch_answer(struct broker_batch *batch)
     while (batch->first != NULL) {
         struct broker_ask *ask = batch->first;
         batch->first = ask->next;
-        ask->answered(ask);
+        forward_give(ask);
     }
     batch->last = &batch->first;
 }
@@ -204,7 +204,7 @@ void coordinator_answer(struct broker_coordinator *c, struct broker_ask *ask)
 {
     note_heard(c, ask);
     if (c->batch == NULL) {
-        ask->answered(ask);
+        forward_give(ask);
         return;
     }
     ask->next = NULL;
@@ -281,6 +281,7 @@ void coordinator_turn(struct broker_coordinator *c, struct coord_in in)
         ot_exec_timer_set(batch->exec, &batch->timer, ot_exec_now_us(batch->exec) + ANSWER_WAIT_US);
     }
     broker_batch_opened(batch, OT_OK);         /* our own count */
+    forward_told(c);
     set_timer(c);
     coordinator_settle(c);
 }

@@ -13,6 +13,7 @@ struct broker_batch { struct ot_exec *exec; struct ot_timer timer; uint32_t open
 struct forward {                               /* requests that this node does not answer itself */
     struct broker_ask *held, **held_last;      /* wait for a coordinator; thousands may, and are looked at often */
     struct broker_ask *behind;                 /* answered elsewhere, not applied here yet */
+    struct broker_ask *untold, *untold_last;   /* done here, not applied by all brokers yet */
     uint32_t passed; int32_t passed_to;        /* on their way to another node */
     struct ot_timer timer;
     struct ot_task look_task, refuse_task;
@@ -55,6 +56,8 @@ void coordinator_settle(struct broker_coordinator *c);             /* are we sto
 void forward_init(struct broker_coordinator *c);
 void forward_ask(struct broker_coordinator *c, struct broker_ask *ask);
 void forward_reply(struct broker_coordinator *c, struct broker_ask *ask);          /* the machine here answered */
+void forward_give(struct broker_ask *ask);                         /* its answer to whoever asked, once all brokers know of the change */
+void forward_told(struct broker_coordinator *c);                   /* somebody may have said that it knows */
 void forward_message(struct broker_coordinator *c, uint32_t peer, struct ot_blob body);
 void forward_applied(struct broker_coordinator *c);
 void forward_role(struct broker_coordinator *c, bool leading);

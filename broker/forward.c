@@ -18,6 +18,7 @@
 #define RETRY_US 50000
 #define MESSAGE_US 1000000                     /* what waited so long for a connection is news no more */
 #define BEHIND_US 5000000                      /* an answer waits so long at most for this broker to apply what it tells of */
+#define TOLD_US 1000000                         /* an answer waits so long at most for the other brokers to apply what it tells of */
 #define ARENA_BYTES ((size_t)64 << 20)
 #define ANSWER_BYTES_MAX (32u << 20)
 
@@ -155,6 +156,56 @@ static void answer_seen(struct broker_coordinator *c, struct broker_ask *ask)
     look_soon(c);
 }
 
+/* What clients look at next, at any broker. */
+static bool is_shown(const struct broker_ask *ask)
+{
+    switch (ask->request.ask) {
+    case COORD_ASK_CREATE_TOPIC:
+    case COORD_ASK_DELETE_TOPIC:
+    case COORD_ASK_CREATE_PARTITIONS:
+    case COORD_ASK_CONFIGS:
+    case COORD_ASK_LEVEL: return ask->request.error == OT_OK && !ask->request.validate_only;
+    default: return false;
+    }
+}
+
+void forward_give(struct broker_ask *ask)
+{
+    struct broker_coordinator *c = ask->to;
+    if (!is_shown(ask) || c->stopping || c->forward.refusing || ask->request.version <= coord_told_version(c->coord)) {
+        ask->answered(ask);
+        return;
+    }
+    ask->deadline_us = now_of(c) + TOLD_US;
+    ask->next = NULL;
+    *(c->forward.untold == NULL ? &c->forward.untold : &c->forward.untold_last->next) = ask;
+    c->forward.untold_last = ask;
+    look_soon(c);
+}
+
+void forward_told(struct broker_coordinator *c)
+{
+    struct broker_ask *waiting = c->forward.untold, *told = NULL, **last = &told;
+    if (waiting == NULL) return;
+    const int64_t now_us = now_of(c), version = coord_told_version(c->coord);
+    c->forward.untold = NULL;
+    for (struct broker_ask *ask = waiting, *next; ask != NULL; ask = next) {
+        next = ask->next;
+        ask->next = NULL;
+        if (now_us < ask->deadline_us && !c->forward.refusing && ask->request.version > version) {
+            *(c->forward.untold == NULL ? &c->forward.untold : &c->forward.untold_last->next) = ask;
+            c->forward.untold_last = ask;
+        } else {
+            *last = ask;
+            last = &ask->next;
+        }
+    }
+    for (struct broker_ask *next; told != NULL; told = next) {
+        next = told->next;
+        told->answered(told);
+    }
+}
+
 /* What the next coordinator may do better. */
 static bool may_try_again(const struct broker_coordinator *c, struct broker_ask *ask)
 {
@@ -277,7 +328,8 @@ static void look(struct broker_coordinator *c)
         forward_look_back(coord_view(c->coord), ask);
         coordinator_answer(c, ask);
     }
-    if (c->forward.held != NULL || c->forward.behind != NULL) look_soon(c);
+    forward_told(c);
+    if (c->forward.held != NULL || c->forward.behind != NULL || c->forward.untold != NULL) look_soon(c);
 }
 
 static void timer_fired(struct ot_timer *timer) { look(OT_CONTAINER(timer, struct broker_coordinator, forward.timer)); }
@@ -321,10 +373,10 @@ void forward_init(struct broker_coordinator *c)
 
 void forward_stop(struct broker_coordinator *c)
 {
-    struct broker_ask *lists[2] = { take_held(c), c->forward.behind };
-    c->forward.behind = NULL;
+    struct broker_ask *lists[3] = { take_held(c), c->forward.behind, c->forward.untold };
+    c->forward.behind = c->forward.untold = NULL;
     ot_exec_timer_cancel(c->setup.exec, &c->forward.timer);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         for (struct broker_ask *ask = lists[i], *next; ask != NULL; ask = next) {
             next = ask->next;
             if (i == 0) refuse_at_stop(c, ask);
@@ -338,6 +390,7 @@ static void refuse_run(struct ot_task *task)
     struct broker_coordinator *c = OT_CONTAINER(task, struct broker_coordinator, forward.refuse_task);
     struct broker_ask *held = take_held(c);
     c->forward.refusing = true;
+    forward_told(c);
     for (struct broker_ask *ask = held, *next; ask != NULL; ask = next) {
         next = ask->next;
         hold(c, ask);

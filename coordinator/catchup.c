@@ -160,6 +160,7 @@ static void asked(struct coord *coord, const struct coord_message *in)
     bool leads = coord->phase == COORD_PHASE_LEADING;
     if (leads) {
         coord_learner_note(coord, in);
+        coord_session_said(coord, in->sender, in->committed.stamp.version);
     }
     if (!may_read(coord, in->levels)) {
         coord_send(coord, in->sender, &(struct coord_message){ .kind = COORD_CHANGES, .base = in->committed, .committed = in->committed });

@@ -237,6 +237,9 @@ void coord_step(struct coord *coord, const struct coord_in *in);
 bool coord_next(struct coord *coord, struct coord_out *out);
 uint64_t coord_deadline_us(const struct coord *coord);         /* when the next COORD_TICK is due; UINT64_MAX: never. 0: at once (the first) */
 const struct coord_value *coord_view(const struct coord *coord);       /* the committed image; share it to keep it */
+/* The version that every live broker has applied, as far as this node, which leads, has heard. Those that stop and those that are silent (a node that lives says what it has several times
+ * a second) do not count. INT64_MAX where there are no others, and where this node does not lead: it knows nothing of them. */
+int64_t coord_told_version(const struct coord *coord);
 int32_t coord_term(const struct coord *coord);
 int32_t coord_leader(const struct coord *coord);               /* -1: not known */
 struct ot_str coord_cluster_id(const struct coord *coord);     /* none before founding or joining */

@@ -8,7 +8,7 @@
  *   START_JOIN       vote for me                                                       -
  *   JOIN             my vote is yours, for this term; it is on my disk                 accepted, unsure
  *   PUBLISH          accept this value                                                 accepted (the value), base, committed (= base), data: delta
- *   ACCEPTED         it is on my disk                                                  accepted
+ *   ACCEPTED         it is on my disk                                                  accepted, committed
  *   HEARTBEAT        I lead; this is committed                                         committed, accepted (in flight, or committed), round
  *   HEARTBEAT_ACK    also from a later term: then the leader steps down                committed, accepted, round, answer: BUSY or YES
  *   CATCH_UP         give me what was committed since                                  committed, accepted (at least that far), base and key: of the rows

@@ -285,10 +285,11 @@ void coord_publication_stored(struct coord *coord, enum coord_storing what)
     coord_drop_next(coord);
     coord_members_load(coord);
     if (what == COORD_STORING_ACCEPT) {
-        coord_send(coord, coord->accepted_from, &(struct coord_message){ .kind = COORD_ACCEPTED, .accepted = coord_mark_of(&coord->accepted.value) });
-        if (coord_stamp_equal(coord->accepted.value.stamp, coord->committed_heard)) {
-            coord_commit_accepted(coord);
+        struct coord_mark mark = coord_mark_of(&coord->accepted.value);
+        if (coord_stamp_equal(mark.stamp, coord->committed_heard)) {
+            coord_commit_accepted(coord);      /* the others were faster; the coordinator may wait to hear that it is known here */
         }
+        coord_send(coord, coord->accepted_from, &(struct coord_message){ .kind = COORD_ACCEPTED, .accepted = mark, .committed = coord_mark_of(&coord->committed) });
     }
 }
 
@@ -377,6 +378,9 @@ void coord_publish_message(struct coord *coord, const struct coord_message *mess
         return;
     }
     struct coord_peer *peer = coord_peer_find(coord, message->sender, &message->dir_id);
+    if (peer != NULL && message->term == coord->term.term && coord->phase == COORD_PHASE_LEADING) {
+        coord_session_said(coord, peer->id, message->committed.stamp.version);
+    }
     if (peer == NULL || (message->term != coord->term.term && !COORD_BUG(STALE_PUBLICATION)) || !coord->in_flight || !coord_stamp_equal(message->accepted.stamp, coord->next.stamp)) {
         return;
     }

@@ -3,6 +3,7 @@
 
 #define LEASE_PERCENT 85
 #define SILENCE_PERCENT 95           /* so that others lead before the session that was set is over: fencing, publishing and being heard of take time too */
+#define SILENT_TIMEOUTS 2            /* a node says what it has at least once in an election time-out */
 #define SLEPT_PART 4                 /* later than this part of a session is no busy machine any more */
 
 /* Of a broker that was forgotten: there are as many as brokers may be registered, and in a long term more come and go. */
@@ -27,7 +28,7 @@ static struct coord_session *session_of(struct coord *coord, int32_t id)
     if (session == NULL) {
         return NULL;
     }
-    *session = (struct coord_session){ .id = id, .heard_us = coord->now_us, .applied_version = -1, .broker_epoch = -1, .alter_sequence = -1, .fenced_version = -1 };
+    *session = (struct coord_session){ .id = id, .heard_us = coord->now_us, .applied_version = -1, .broker_epoch = -1, .alter_sequence = -1, .fenced_version = -1, .said_us = coord->now_us, .said_version = -1 };
     return session;
 }
 
@@ -176,4 +177,29 @@ bool coord_all_applied(const struct coord *coord, int64_t version)
         }
     }
     return true;
+}
+
+void coord_session_said(struct coord *coord, int32_t id, int64_t version)
+{
+    for (uint32_t i = 0; i < coord->session_count; i++) {
+        struct coord_session *session = &coord->sessions[i];
+        if (session->id == id) {
+            session->said_us = coord->now_us;
+            session->said_version = OT_MAX(session->said_version, version);
+            return;
+        }
+    }
+}
+
+int64_t coord_told_version(const struct coord *coord)
+{
+    int64_t least = INT64_MAX;
+    for (uint32_t i = 0; coord->phase == COORD_PHASE_LEADING && i < coord->session_count; i++) {
+        const struct coord_session *session = &coord->sessions[i];
+        const struct coord_live_broker *broker = coord_live_find(&coord->live, session->id);
+        bool waited_for = broker != NULL && broker->live && !broker->stopping && session->id != coord->config.node_id
+            && coord->now_us - session->said_us < SILENT_TIMEOUTS * coord->config.election_timeout_us;
+        least = waited_for ? OT_MIN(least, session->said_version) : least;
+    }
+    return least;
 }

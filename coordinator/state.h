@@ -42,7 +42,13 @@ struct coord_peer {
 struct coord_accepted { bool has; struct coord_value value; struct ot_blob delta; };
 struct coord_history_entry { struct coord_mark base, result; uint64_t pos; uint32_t bytes; };
 struct coord_reader { int32_t peer; uint64_t used_us; struct coord_value value; };     /* somebody reads the whole of a value; peer -1: free */
-struct coord_session { int32_t id; uint64_t heard_us; int64_t applied_version, broker_epoch, alter_sequence, fenced_version; bool moved; };
+struct coord_session {
+    int32_t id;
+    uint64_t heard_us;
+    int64_t applied_version, broker_epoch, alter_sequence, fenced_version;
+    bool moved;
+    uint64_t said_us; int64_t said_version;    /* as its node said last what it has committed: with each of its questions and acknowledgements, which come sooner than heartbeats of the broker */
+};
 struct coord_parked { int32_t peer; struct coord_mark committed; uint64_t since_us; struct coord_levels levels; };
 
 struct coord {
@@ -156,6 +162,7 @@ void coord_sessions_slept(struct coord *coord, uint64_t due_us, uint64_t before_
 void coord_sessions_tick(struct coord *coord);
 uint64_t coord_sessions_deadline_us(const struct coord *coord);
 bool coord_all_applied(const struct coord *coord, int64_t version);    /* every live broker, but those that stop */
+void coord_session_said(struct coord *coord, int32_t id, int64_t version);     /* a node has committed that */
 
 /* brokers.c: the table of live brokers, from coord->next. */
 enum ot_err coord_live_load(struct coord *coord);

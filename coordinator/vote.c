@@ -442,6 +442,7 @@ static void acknowledged(struct coord *coord, struct coord_peer *peer, const str
     peer->heard_us = coord->now_us;
     peer->round = OT_MAX(peer->round, in->round);
     peer->committed = in->committed;
+    coord_session_said(coord, peer->id, in->committed.stamp.version);
     if (coord->phase == COORD_PHASE_LEADING && coord->reads.first != NULL) {
         answer_reads(coord, heard_round(coord));
     }

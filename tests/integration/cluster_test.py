@@ -1,4 +1,5 @@
 """Three brokers as one cluster: founding, elections, requests through any of them, deaths and comings back. Real processes on loopback."""
+import contextlib
 import json
 import socket
 import subprocess
@@ -6,7 +7,7 @@ import subprocess
 import batch
 import harness
 import pytest
-from admin import Admin
+from admin import Admin, error
 
 
 def free(port):
@@ -52,6 +53,47 @@ def test_three_brokers_found_a_cluster_and_survive_its_coordinator(make):
     cluster.wait_state(first, "running")
     assert {"by-1", "by-2", "by-3", "after"} <= set(topics_of(cluster.nodes[first]))
     assert quorum(cluster.nodes[first])[0]["leaderEpoch"] >= 2
+    cluster.stop()
+
+
+def seen(admin, name):
+    """(error, leaders) of a topic as that broker's next answer has them."""
+    row = admin.describe(name)
+    return error(row), [p["leaderId"] for p in row["partitions"]]
+
+
+@pytest.mark.smoke
+def test_what_was_changed_shows_in_the_next_answer_of_every_broker(make):
+    """Five brokers, two of them without a vote: whoever took the request, and whoever is asked next (compatibility trap M3)."""
+    cluster = make(5).start()
+    for i in cluster.nodes:
+        cluster.wait_state(i, "running")
+    with contextlib.ExitStack() as stack:
+        admins = [Admin(stack.enter_context(node.connect(timeout_s=40))) for node in cluster.nodes.values()]
+        for turn in range(10):
+            name, by = f"turn-{turn}", admins[turn % 5]
+            assert error(by.create(name, partitions=2, replication=3, check=False)) == "NONE"
+            for admin in admins:
+                err, leaders = seen(admin, name)
+                assert err == "NONE" and len(leaders) == 2 and min(leaders) >= 1, (turn, leaders)
+            grown = by.connection.ask("CreatePartitions", 3, {"topics": [{"name": name, "count": 4, "assignments": None}], "timeoutMs": 10000})["results"]
+            assert error(grown[0]) == "NONE"
+            for admin in admins:
+                err, leaders = seen(admin, name)
+                assert err == "NONE" and len(leaders) == 4 and min(leaders) >= 1, (turn, leaders)
+            set_ = {"resourceType": 2, "resourceName": name, "configs": [{"name": "retention.ms", "configOperation": 0, "value": str(1000 + turn)}]}
+            assert error(by.connection.ask("IncrementalAlterConfigs", 1, {"resources": [set_], "validateOnly": False})["responses"][0]) == "NONE"
+            for admin in admins:
+                assert admin.describe_configs(2, name, ["retention.ms"])["configs"][0]["value"] == str(1000 + turn), turn
+            by.delete(name)
+            assert [seen(admin, name)[0] for admin in admins] == ["UNKNOWN_TOPIC_OR_PARTITION"] * 5, turn
+        silent = next(i for i in cluster.nodes if i != cluster.controller())
+        cluster.pause(silent)                          # who says nothing is waited for a second at most, and holds up nobody for good
+        others = [admin for i, admin in zip(cluster.nodes, admins) if i != silent]
+        assert error(others[0].create("beside", partitions=2, check=False)) == "NONE"
+        assert [seen(admin, "beside")[0] for admin in others] == ["NONE"] * 4
+        cluster.go_on(silent)
+        cluster.wait_state(silent, "running")
     cluster.stop()
 
 

@@ -1,4 +1,4 @@
-/* Who follows without a vote hears of each change at once: two machines, and the messages between them. */
+/* Who follows without a vote hears of each change at once, and the coordinator knows when all that live have heard: two machines, and the messages between them. */
 #include "desk.h"
 
 #include "coordinator/state.h"
@@ -80,11 +80,12 @@ static int teardown(void **state)
     return 0;
 }
 
-static void create(struct pair *pair, const char *name)
+static int64_t create(struct pair *pair, const char *name)
 {
     struct coord_request ask = desk_create(name, 1);
     desk_ask(pair->nodes[0], &ask);
     assert_int_equal(ask.error, OT_OK);
+    return ask.version;
 }
 
 static bool knows(const struct desk *desk, const char *name)
@@ -108,10 +109,52 @@ static void who_has_no_vote_hears_of_each_change_at_once(void **state)
     assert_int_equal(pair->nodes[1]->sent[COORD_CATCH_UP], asked);     /* the last question waits at the coordinator */
 }
 
+static void the_coordinator_knows_when_all_that_live_have_heard(void **state)
+{
+    struct pair *pair = *state;
+    const struct coord *leader = pair->nodes[0]->coord;
+    assert_int_equal(coord_told_version(leader), coord_view(leader)->stamp.version);
+    const int64_t version = create(pair, "a");
+    assert_int_equal(coord_told_version(leader), version - 1);
+    deliver(pair);
+    assert_int_equal(coord_told_version(leader), version);
+    assert_int_equal(coord_told_version(pair->nodes[1]->coord), INT64_MAX);    /* who does not lead knows of nobody */
+}
+
+static void who_is_silent_is_not_waited_for(void **state)
+{
+    struct pair *pair = *state;
+    struct desk *desk = pair->nodes[0];
+    wait(pair, TIMEOUT_US);
+    const int64_t version = create(pair, "a");
+    desk->now_us += TIMEOUT_US / 2;            /* nothing is delivered */
+    desk_in(desk, (struct coord_in){ .kind = COORD_TICK });
+    assert_int_equal(coord_told_version(desk->coord), version - 1);
+    desk->now_us += 2 * TIMEOUT_US;
+    desk_in(desk, (struct coord_in){ .kind = COORD_TICK });
+    assert_int_equal(coord_told_version(desk->coord), INT64_MAX);
+}
+
+static void who_is_fenced_is_not_waited_for(void **state)
+{
+    struct pair *pair = *state;
+    struct desk *desk = pair->nodes[0];
+    struct ot_coord_broker_row row;
+    struct ot_arena arena;
+    uint8_t room[4096];
+    ot_arena_init_with(&arena, room, sizeof room, 0);
+    assert_int_equal(coord_broker_get(coord_view(desk->coord), 2, &arena, &row), OT_OK);
+    struct coord_request fence = { .ask = COORD_ASK_FENCE, .u.fence = { 2, row.broker_epoch } };
+    desk_ask(desk, &fence);
+    create(pair, "a");
+    assert_int_equal(coord_told_version(desk->coord), INT64_MAX);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { TEST(who_has_no_vote_hears_of_each_change_at_once) };
+    const struct CMUnitTest tests[] = { TEST(who_has_no_vote_hears_of_each_change_at_once), TEST(the_coordinator_knows_when_all_that_live_have_heard),
+        TEST(who_is_silent_is_not_waited_for), TEST(who_is_fenced_is_not_waited_for) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
