@@ -60,7 +60,7 @@ static void folder(struct rest_registry *node, const char *const *names)
     for (; *names != NULL; names++) rest_registry_child_text(node, *names);
 }
 
-/* ---- brokers/ids */
+/* ---- brokers/ids: as long as their broker lives */
 
 static void broker_node(struct rest_registry *node, const struct broker_view_broker *broker)
 {
@@ -99,6 +99,7 @@ static void brokers_ids(struct rest_registry *node, const struct broker_view *vi
     node->found = node->depth == 2;
     if (node->depth > 3 || (node->depth == 3 && !rest_registry_number(node->path[2], &id))) return;
     for (int32_t after = INT32_MIN; broker_view_next_broker(view, after, &node->call->arena, &broker); after = broker.id) {
+        if (broker.fenced && !node->all) continue;
         if (node->depth == 2) rest_registry_child_int(node, broker.id);
         else if (broker.id == id) broker_node(node, &broker);
     }
@@ -138,6 +139,8 @@ static void state_node(struct rest_registry *node, const struct broker_view *vie
     rest_json_int(out, "version", 1);
     rest_ids_write(out, "isr", row->isr);
     rest_osr_write(out, "osr", row);
+    rest_ids_write(out, "elr", row->elr);
+    rest_json_int(out, "partition_epoch", row->partition_epoch);
     rest_json_close(out, '}');
 }
 
@@ -362,6 +365,8 @@ static void answer(struct rest_registry *node, int64_t version)
     rest_json_text(out, "owner", node->ephemeral ? node->owner : NULL);
     rest_json_int(out, "children", node->child_count);
     rest_json_close(out, '}');
+    rest_json_int(out, "controller_epoch", node->term);
+    rest_json_big(out, "metadata_offset", node->metadata_offset);
     write_children(node);
     rest_json_close(out, '}');
     rest_json_free(&node->data);
@@ -415,6 +420,16 @@ static void find(struct rest_registry *node)
     rest_registry_done(node);
 }
 
+static void note_state(struct rest_registry *node)
+{
+    struct broker_view_cluster cluster;
+    const struct broker_view *view = broker_view_take(node->call->broker);
+    broker_view_cluster(view, &cluster);
+    broker_view_give(view);
+    node->term = cluster.term;
+    node->metadata_offset = cluster.version;
+}
+
 static void look(struct rest_registry *node)
 {
     ot_arena_rewind(&node->call->arena, &node->mark);
@@ -424,6 +439,7 @@ static void look(struct rest_registry *node)
     node->children = NULL;
     node->child_count = node->child_cap = 0;
     node->version = node->modified_offset = -1;
+    note_state(node);
     if (node->depth > 0 && rest_registry_is(node, 0, "consumers")) rest_registry_consumers(node);
     else find(node);
 }
@@ -455,6 +471,7 @@ static bool unfold(struct rest_call *call, struct rest_registry *node)
 void rest_registry(struct rest_call *call)
 {
     struct rest_registry *node = ot_arena_alloc(&call->arena, sizeof(*node));
+    const bool all = rest_query_flag(call, "all");
     const int64_t watch = rest_query_int(call, "watch", 0, INT64_MAX, -1), wait_ms = rest_query_int(call, "wait_ms", 0, WAIT_MAX_MS, watch < 0 ? 0 : 30000);
     if (!rest_list_begin(call, 'z', false)) return;
     if (node == NULL) {
@@ -463,6 +480,7 @@ void rest_registry(struct rest_call *call)
     }
     node->call = call;
     node->watch = watch;
+    node->all = all;
     node->wait_until_us = call->started_us + wait_ms * 1000;
     call->granted_us = wait_ms * 1000;
     call->state = node;

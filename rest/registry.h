@@ -10,6 +10,8 @@ struct rest_registry {
     struct rest_call *call;
     const struct ot_str *path; uint32_t depth;         /* segments below /v1/registry */
     int64_t watch, wait_until_us;                      /* version that is known already; -1: answer at once */
+    bool all;                                          /* fenced brokers too, whose nodes would be gone */
+    int32_t term; int64_t metadata_offset;             /* of the state when it was looked at */
     struct rest_group *group;                          /* asks to coordinators, of consumers/ */
     struct broker_group_calls lists;
     struct ot_arena_mark mark;                         /* of the call's arena, before the first look */

@@ -9,7 +9,7 @@
 #define BROKER "/v1/brokers/{broker}"
 #define FETCH_FORM "as,key_as,value_as,value_limit_bytes"
 
-#define REGISTRY "watch,wait_ms,limit,page_token"
+#define REGISTRY "all,watch,wait_ms,limit,page_token"
 #define GROUP "/v1/groups/{group}"
 static const struct rest_route routes[] = {
     { REST_GET, "/v1", "getIndex", rest_index_get, 0, NULL, "what is served here" },

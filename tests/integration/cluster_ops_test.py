@@ -498,6 +498,13 @@ def test_brokers_are_told_with_what_each_knows_of_itself(make):
     cluster.wait_state(controller % 3 + 1, "fenced")
     row = get(cluster.nodes[controller], f"/v1/brokers/{controller % 3 + 1}")
     assert row["version"] and row["disk"] is None and row["state"] == "fenced"       # its release is in the cluster's state
+    dead = controller % 3 + 1
+    left = [str(i) for i in cluster.nodes if i != dead]
+    for i in map(int, left):                       # as an ephemeral node, its own is gone as long as it is
+        assert get(cluster.nodes[i], "/v1/registry/brokers/ids")["children"] == left
+        assert rest(cluster.nodes[i], "GET", f"/v1/registry/brokers/ids/{dead}", expect=404)[1]["error"] == "RESOURCE_NOT_FOUND"
+        assert get(cluster.nodes[i], "/v1/registry/brokers/ids?all")["children"] == ["1", "2", "3"]
+        assert get(cluster.nodes[i], f"/v1/registry/brokers/ids/{dead}?all=true")["data"]["fenced"] is True
     assert rest(cluster.nodes[controller], "DELETE", f"/v1/brokers/{controller % 3 + 1}", expect=409)[1]["detail"].endswith("take it away first")
     assert "of 3 brokers alive" in cli(cluster.nodes[controller], "status")
     assert json.loads(cli(cluster.nodes[controller], "status", "-o", "json"))["brokers"]["total"] == 3

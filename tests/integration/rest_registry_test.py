@@ -45,7 +45,8 @@ def test_topics_partitions_and_configs(rest, name):
     state = node(rest, f"/brokers/topics/{name}/partitions/2/state")
     partition = rest.get(f"/v1/topics/{name}/partitions/2")
     assert state["data"]["leader"] == 1 and state["data"]["isr"] == [1] and state["data"]["osr"] == [] and state["data"]["leader_epoch"] == partition["leader_epoch"]
-    assert state["stat"]["version"] == partition["partition_epoch"] and state["children"] == []
+    assert state["stat"]["version"] == state["data"]["partition_epoch"] == partition["partition_epoch"] and state["data"]["elr"] == [] and state["children"] == []
+    assert state["controller_epoch"] == rest.get("/v1/cluster")["controller"]["epoch"] and state["metadata_offset"] >= state["stat"]["modified_offset"] > 0
     assert node(rest, f"/config/topics/{name}")["data"] == {"version": 1, "config": {"retention.ms": "1234567"}}
     assert name in node(rest, "/config/topics", limit=1000)["children"]
     # as one segment, which is how generated clients send it
