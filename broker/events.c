@@ -217,7 +217,7 @@ static void count(const struct broker_events *events, const struct broker_event 
 static void note_isr(void *arg, const struct broker_event *event)
 {
     const struct telling *telling = arg;
-    const struct broker_isr_change change = { telling->wall_ms, event->type == BROKER_EVENT_ISR_EXPAND, event->reason };
+    const struct broker_isr_change change = { telling->wall_ms, event->type == BROKER_EVENT_ISR_EXPAND, event->reason, event->broker };
     struct broker_view_topic topic;
     if (!telling->events->started) return;     /* the partitions are not there yet, and remember nothing of what was before this start */
     if ((event->type != BROKER_EVENT_ISR_SHRINK && event->type != BROKER_EVENT_ISR_EXPAND) || !broker_view_topic(telling->after, event->topic, &topic)) return;

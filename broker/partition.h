@@ -58,7 +58,7 @@ bool broker_partition_take_lost(struct broker *broker, const struct ot_uuid *top
 
 /* ---- views, any thread ---- */
 /* The last change of the ISR that this broker has seen. at_ms 0: none since it started, or it missed which was the last. */
-struct broker_isr_change { int64_t at_ms; bool expand; const char *reason; /* static text; NULL: not known */ };
+struct broker_isr_change { int64_t at_ms; bool expand; const char *reason; /* static text; NULL: not known */ int32_t broker; /* that left or came, the first of several */ };
 struct broker_partition_state {
     struct ot_uuid topic_id; const char *topic; int32_t partition;      /* topic lives as long as the reference */
     bool leader, open, offline;

@@ -143,7 +143,7 @@ int cli_topic_isr_run(const struct cli_args *args)
     static const struct cli_column columns[] = {
         {"partition", CLI_COLUMN_NUMBER, false}, {"state", CLI_COLUMN_STATE, false}, {"leader", CLI_COLUMN_NUMBER, false}, {"replicas", CLI_COLUMN_TEXT, false},
         {"isr", CLI_COLUMN_TEXT, false}, {"osr", CLI_COLUMN_TEXT, false}, {"offline", CLI_COLUMN_TEXT, false}, {"min_insync_replicas", CLI_COLUMN_NUMBER, false},
-        {"durability", CLI_COLUMN_TEXT, false}, {"last_isr_change", CLI_COLUMN_TEXT, true}, {"leader_epoch", CLI_COLUMN_NUMBER, true}, {"successor", CLI_COLUMN_NUMBER, true},
+        {"durability", CLI_COLUMN_TEXT, false}, {"spare_for_writes", CLI_COLUMN_NUMBER, true}, {"spare_for_data", CLI_COLUMN_NUMBER, true}, {"last_isr_change", CLI_COLUMN_TEXT, true}, {"leader_epoch", CLI_COLUMN_NUMBER, true}, {"successor", CLI_COLUMN_NUMBER, true},
         {"partition_epoch", CLI_COLUMN_NUMBER, true},
     };
     struct cli_api api;

@@ -20,6 +20,13 @@ uint32_t rest_partition_flags(const struct broker_view_partition *row)
     return flags;
 }
 
+int32_t rest_partition_spare_for_writes(const struct broker_view_partition *row)
+{
+    return row->leader < 0 ? 0 : OT_MAX(row->isr.count - OT_MAX(row->min_isr, 1), 0);
+}
+
+int32_t rest_partition_spare_for_data(const struct broker_view_partition *row) { return OT_MAX(row->isr.count + row->elr.count - 1, 0); }
+
 const char *rest_partition_state_name(uint32_t flags)
 {
     return (flags & REST_PART_OFFLINE) != 0 ? "offline" : (flags & REST_PART_UNDER_MIN_ISR) != 0 ? "under_min_isr"
@@ -47,7 +54,7 @@ void rest_topic_sum(const struct rest_call *call, const struct broker_view *view
 {
     struct broker_view_partition row;
     SCRATCH(arena);
-    *out = (struct rest_topic_sum){ 0 };
+    *out = (struct rest_topic_sum){ .spare_for_writes = -1, .spare_for_data = -1 };
     for (int32_t i = 0; i < topic->partition_count; i++) {
         ot_arena_reset(&arena);
         if (!broker_view_partition(view, &topic->id, i, &arena, &row)) continue;
@@ -58,6 +65,9 @@ void rest_topic_sum(const struct rest_call *call, const struct broker_view *view
         out->at_min_isr += (flags & REST_PART_AT_MIN_ISR) != 0;
         out->not_preferred += (flags & REST_PART_NOT_PREFERRED) != 0;
         out->osr_replicas += row.replicas.count - row.isr.count;
+        const int32_t writes = rest_partition_spare_for_writes(&row), data = rest_partition_spare_for_data(&row);
+        out->spare_for_writes = out->spare_for_writes < 0 ? writes : OT_MIN(out->spare_for_writes, writes);
+        out->spare_for_data = out->spare_for_data < 0 ? data : OT_MIN(out->spare_for_data, data);
         if (i == 0) out->replication_factor = row.replicas.count;
         if (sizes) add_size(call, topic, i, out);
     }
@@ -133,6 +143,8 @@ void rest_topic_write(struct rest_call *call, const char *key, const struct brok
     rest_json_int(out, "under_min_isr", sum->under_min_isr);
     rest_json_int(out, "at_min_isr", sum->at_min_isr);
     rest_json_int(out, "not_preferred", sum->not_preferred);
+    rest_json_int(out, "spare_for_writes", OT_MAX(sum->spare_for_writes, 0));
+    rest_json_int(out, "spare_for_data", OT_MAX(sum->spare_for_data, 0));
     rest_json_big_or_null(out, "size_bytes", sum->size_bytes);
     rest_json_big_or_null(out, "records_estimate", sum->records_estimate);
     if (!call->no_rates && (sum->rates_known ? (in = sum->bytes_in, from = sum->bytes_out, true) : rest_topic_rates(call, topic->name, &in, &from))) {
@@ -180,6 +192,7 @@ static void write_isr_change(struct rest_json *out, const struct broker_isr_chan
     rest_json_time(out, "at", change->at_ms);
     rest_json_text(out, "type", change->expand ? "expand" : "shrink");
     rest_json_text(out, "reason", change->reason);
+    rest_json_int(out, "broker", change->broker);
     rest_json_close(out, '}');
 }
 
@@ -349,6 +362,8 @@ void rest_partition_write(struct rest_call *call, const struct broker_view *view
     rest_ids_write(out, "elr", row->elr);
     rest_ids_write(out, "offline", row->offline);
     rest_json_int(out, "min_insync_replicas", row->min_isr);
+    rest_json_int(out, "spare_for_writes", rest_partition_spare_for_writes(row));
+    rest_json_int(out, "spare_for_data", rest_partition_spare_for_data(row));
     if (call->rows != NULL) write_told(out, rest_rows_place(call->rows, row->leader, topic->name, row->index));
     else if (partition != NULL) write_local(out, &known.state);
     else write_unknown(out);

@@ -6,12 +6,16 @@
 
 struct rest_topic_sum {
     int32_t offline, under_replicated, under_min_isr, at_min_isr, not_preferred, osr_replicas, replication_factor;
+    int32_t spare_for_writes, spare_for_data;  /* the least of its partitions; -1: it has none */
     int64_t size_bytes, records_estimate;      /* of what lies on this broker; asked by another one: of what it leads */
     bool rates_known; double bytes_in, bytes_out;              /* of all brokers; else those of this one are told */
 };
 enum rest_partition_flags { REST_PART_OFFLINE = 1, REST_PART_UNDER_MIN_ISR = 2, REST_PART_UNDER_REPLICATED = 4, REST_PART_AT_MIN_ISR = 8, REST_PART_NOT_PREFERRED = 16 };
 
 uint32_t rest_partition_flags(const struct broker_view_partition *row);
+/* How many brokers may go at once so that acks=all is still taken, and how many may be lost for good so that all that is acknowledged is still there: whoever is in the isr or the elr has it. */
+int32_t rest_partition_spare_for_writes(const struct broker_view_partition *row);
+int32_t rest_partition_spare_for_data(const struct broker_view_partition *row);
 const char *rest_partition_state_name(uint32_t flags);         /* "offline", "under_min_isr", "under_replicated", "online" */
 void rest_topic_sum(const struct rest_call *call, const struct broker_view *view, const struct broker_view_topic *topic, bool sizes, struct rest_topic_sum *out);
 struct rest_topic_share;

@@ -174,8 +174,14 @@ def test_a_restart_check_says_no_when_acks_all_or_the_majority_is_at_stake(make)
     check = get(cluster.nodes[1], "/v1/brokers/2/restart-check")
     assert check["safe"] and check["reasons"] == [] and check["partitions"] == []
     assert "may stop now" in cli(cluster.nodes[1], "restart-check", "2")
+
+    def spare(path):
+        row = get(cluster.nodes[2], path)
+        return row["spare_for_writes"], row["spare_for_data"]
+    assert spare("/v1/topics/t") == spare("/v1/topics/t/partitions/1") == (1, 2)     # one may go and acks=all is taken; two may, and nothing acknowledged is lost
     cluster.kill(3)
     wait_isr(cluster, "t", [1, 2])
+    assert spare("/v1/topics/t") == spare("/v1/topics/t/partitions/1") == (0, 1)
     check = get(cluster.nodes[1], "/v1/brokers/2/restart-check")
     assert not check["safe"] and check["would_be_under_min_isr"] == 2 and check["would_be_offline"] == 0
     assert {(p["topic"], p["partition"], p["effect"]) for p in check["partitions"]} == {("t", 0, "under_min_isr"), ("t", 1, "under_min_isr")}

@@ -66,9 +66,9 @@ def metric(node, name):
 
 
 def last_isr_change(node, topic="orders"):
-    """(type, reason) in the partition's own row."""
+    """(type, reason, broker) in the partition's own row."""
     change = json.loads(harness.http(f"{node.rest}/v1/topics/{topic}/partitions/0")[2])["last_isr_change"]
-    return change and (change["type"], change["reason"])
+    return change and (change["type"], change["reason"], change["broker"])
 
 
 def test_who_left_and_why(make):
@@ -88,7 +88,7 @@ def test_who_left_and_why(make):
     until(lambda: metric(node, "ottla_partitions_under_replicated") and metric(node, "ottla_replicas_out_of_sync"), 20, "a metric that says so")
     assert metric(cluster.nodes[coordinator], "ottla_isr_shrinks_total") >= 1
     assert metric(cluster.nodes[coordinator], "kafka_server_replicamanager_isrshrinks_total") >= 1
-    assert last_isr_change(node) == ("shrink", "broker_fenced")
+    assert last_isr_change(node) == ("shrink", "broker_fenced", follower)
     with node.connect() as c:
         Admin(c).produce("orders", *[f"{i}" for i in range(100)])
     until(lambda: metric(node, "ottla_replica_max_lag_records") >= 100, 20, "how far the one that is away is behind")
@@ -101,7 +101,7 @@ def test_who_left_and_why(make):
     wait_isr(cluster, "__ottla_events", {1, 2, 3})
     until(lambda: metric(node, "ottla_partitions_under_replicated") == metric(node, "ottla_replicas_out_of_sync") == 0, 20, "a metric that says that all is well")
     assert metric(cluster.nodes[coordinator], "ottla_isr_expands_total") >= 1 and metric(cluster.nodes[follower], "ottla_replication_bytes_in_total") > 0
-    assert last_isr_change(node) == ("expand", "caught_up") and last_isr_change(cluster.nodes[follower]) == ("expand", "caught_up")
+    assert last_isr_change(node) == last_isr_change(cluster.nodes[follower]) == ("expand", "caught_up", follower)
     table = subprocess.run([harness.BINARY, "topic", "isr", "orders", "--api", node.rest, "-o", "wide"], stdout=subprocess.PIPE, text=True, timeout=20, check=True).stdout
     assert "expand caught_up" in table
     until(lambda: metric(node, "ottla_replica_max_lag_records") == 0, 20, "nobody is behind")
