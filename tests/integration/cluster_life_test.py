@@ -62,7 +62,6 @@ class Plain(threading.Thread):
         return self
 
 
-@pytest.mark.timeout(180)
 def assert_fetched_until_handed_over(cluster, stopped):
     """Nobody was refused what the one that stopped had yet to hand over: lines begin with their time."""
     over = next(line for line in reversed(cluster.nodes[stopped].log().splitlines()) if "handed_over" in line)
@@ -71,6 +70,7 @@ def assert_fetched_until_handed_over(cluster, stopped):
     assert not failed, f"while {begun} … {over}: {failed}"
 
 
+@pytest.mark.timeout(180)
 def test_a_rolling_restart_costs_no_record_and_no_error(make):
     cluster = started(make())
     for topic in ("all", "one"):
