@@ -1,5 +1,6 @@
 /* Long work: how far it is, its end, and what may be started. */
 #include "broker/jobs.h"
+#include "rest/decommission.h"
 #include "rest/handlers.h"
 #include "rest/hop.h"
 #include "rest/topic_view.h"
@@ -41,12 +42,21 @@ static void write_job(struct rest_json *out, const struct broker_job_view *job)
     rest_json_close(out, '}');
 }
 
+static const char *const states[] = { "queued", "running", "cancelling", "done", "failed", "cancelled" };
+static int asked_state(struct rest_call *call) { return rest_query_choice(call, "state", states, OT_ARRAY_COUNT(states), -1); }
+
+/* Those that are no broker's own come first; an answer to another broker, or about one, has none of them. */
+static uint32_t shared(struct rest_call *call, uint32_t from)
+{
+    const int state = asked_state(call);
+    return call->arrived || rest_query(call, "broker") != NULL ? 0 : rest_decommission_jobs(call, from, state < 0 ? NULL : states[state]);
+}
+
 /* Newest first; a token is the id of the last one told, and when that is forgotten the list is over. */
 static void list(struct rest_call *call)
 {
-    static const char *const states[] = { "queued", "running", "cancelling", "done", "failed", "cancelled" };
     struct broker_job_view *job = ot_arena_alloc(&call->arena, sizeof(*job));
-    const int state = rest_query_choice(call, "state", states, OT_ARRAY_COUNT(states), -1);
+    const int state = asked_state(call);
     char last[BROKER_JOB_ID_BYTES] = "", at[BROKER_JOB_ID_BYTES] = "";
     bool more = false;
     if (!rest_list_begin(call, 'j', false)) return;
@@ -54,6 +64,7 @@ static void list(struct rest_call *call)
         rest_problem(call, OT_ERR_NO_MEMORY, "no memory for the list");
         return;
     }
+    const uint32_t of_all = shared(call, call->list.after.null ? 0 : UINT32_MAX);
     for (struct ot_str after = call->list.after; broker_job_next(call->broker, after, job); after = ot_str_of(at)) {
         snprintf(at, sizeof(at), "%s", job->id);
         if (state >= 0 && (int)job->state != state) continue;
@@ -65,7 +76,7 @@ static void list(struct rest_call *call)
         write_job(&call->out, job);
         snprintf(last, sizeof(last), "%s", job->id);
     }
-    rest_list_reply(call, 'j', more ? ot_str_of(last) : (struct ot_str){ .null = true }, state < 0 ? (int64_t)broker_job_count(call->broker) : -1, NULL);
+    rest_list_reply(call, 'j', more ? ot_str_of(last) : (struct ot_str){ .null = true }, state < 0 ? (int64_t)broker_job_count(call->broker) + of_all : -1, NULL);
 }
 
 /* ---- of all brokers: those that have not begun first, then the one that began last */
@@ -98,12 +109,14 @@ static void told(struct rest_gather *all)
             if (json_is_string(json_object_get(json_array_get(items, k), "job_id"))) jobs[count++] = json_array_get(items, k);
     }
     if (count > 1) qsort(jobs, count, sizeof(json_t *), by_start);
-    for (; at < count && call->list.count < call->list.limit; at++) {
+    const size_t of_all = shared(call, (uint32_t)OT_MIN(at, (size_t)UINT32_MAX));
+    at = OT_MAX(at, OT_MIN(of_all, at + call->list.count));
+    for (; at >= of_all && at < of_all + count && call->list.count < call->list.limit; at++) {
         rest_list_item(call);
-        rest_json_copy(&call->out, NULL, jobs[at]);
+        rest_json_copy(&call->out, NULL, jobs[at - of_all]);
     }
     free(jobs);
-    rest_list_reply_int(call, 'J', at < count, (int64_t)at, (int64_t)count, rest_gather_extra(all));
+    rest_list_reply_int(call, 'J', at < of_all + count, (int64_t)at, (int64_t)(of_all + count), rest_gather_extra(all));
 }
 
 void rest_jobs_list(struct rest_call *call)
@@ -112,7 +125,7 @@ void rest_jobs_list(struct rest_call *call)
     else if (rest_list_begin(call, 'J', true)) rest_gather(call, rest_gather_target(call, "limit,page_token", "limit=100000"), NULL, told);
 }
 
-static void no_such_job(struct rest_call *call)
+void rest_no_such_job(struct rest_call *call)
 {
     const struct ot_str id = rest_param(call, 0);
     rest_problem_more(call, OT_ERR_RESOURCE_NOT_FOUND, NULL, "GET /v1/jobs", "there is no job '%.*s': it never was, ended long ago, or was of a broker that began again since", (int)OT_MIN(id.bytes, 60u), id.data);
@@ -128,10 +141,15 @@ static struct broker_job_view *view_new(struct rest_call *call)
 
 void rest_job_get(struct rest_call *call)
 {
+    int32_t leaves;
+    if (rest_decommission_job(rest_param(call, 0), &leaves)) {
+        rest_decommission_job_get(call, leaves);
+        return;
+    }
     struct broker_job_view *job = view_new(call);
     if (job == NULL) return;
     if (!broker_job_find(call->broker, rest_param(call, 0), job)) {
-        no_such_job(call);
+        rest_no_such_job(call);
         return;
     }
     write_job(&call->out, job);
@@ -140,6 +158,11 @@ void rest_job_get(struct rest_call *call)
 
 void rest_job_cancel(struct rest_call *call)
 {
+    int32_t leaves;
+    if (rest_decommission_job(rest_param(call, 0), &leaves)) {
+        rest_decommission_job_cancel(call, leaves);
+        return;
+    }
     struct broker_job_view *job = view_new(call);
     const bool validate_only = rest_validate_only(call);
     if (job == NULL || rest_faulty(call)) return;
@@ -148,7 +171,7 @@ void rest_job_cancel(struct rest_call *call)
     else if (!broker_job_find(call->broker, rest_param(call, 0), job)) err = OT_ERR_NOT_FOUND;
     else if (job->ended_ms >= 0) err = OT_ERR_MISMATCH;
     if (err == OT_ERR_NOT_FOUND) {
-        no_such_job(call);
+        rest_no_such_job(call);
     } else if (err != OT_OK) {
         rest_problem_http(call, "HTTP_CONFLICT", "the job is %s", broker_job_state_name(job->state));
     } else {

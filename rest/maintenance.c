@@ -2,15 +2,19 @@
  * coordinator acts on it (broker/balance.c, broker/decommission.c). */
 #include "broker/moves.h"
 #include "broker/plan.h"
+#include "rest/decommission.h"
 #include "rest/handlers.h"
 #include "rest/hop.h"
 #include "rest/rows.h"
 #include "rest/topic_view.h"
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define MAINTENANCE "ottla.broker.maintenance"
 #define DECOMMISSION "ottla.broker.decommission"
+#define MOVES "/v1/partitions?state=reassigning&limit=1000"
+#define JOB "decommission-"
 
 static bool find(struct rest_call *call, struct broker_view_broker *row, struct rest_broker_sum *sum)
 {
@@ -153,7 +157,11 @@ static void write_decommission(struct rest_call *call, const struct rest_gather 
     rest_json_bool(out, "is_voter", votes);
     if (gather != NULL) rest_gather_partial(gather);
     rest_json_close(out, '}');
-    rest_reply_json(call, call->method == REST_PUT && sum.replicas > 0 && row.leaving ? 202 : 200);
+    const bool begun = call->method == REST_PUT && sum.replicas > 0 && row.leaving;
+    char *location = ot_arena_alloc(&call->arena, sizeof("/v1/jobs/" JOB) + 12);
+    if (location != NULL) snprintf(location, sizeof("/v1/jobs/" JOB) + 12, "/v1/jobs/" JOB "%d", row.id);
+    if (begun) rest_header(call, "Location", location);
+    rest_reply_json(call, begun ? 202 : 200);
 }
 
 static void gathered(struct rest_gather *gather)
@@ -166,7 +174,7 @@ static void gathered(struct rest_gather *gather)
 
 static void reply_decommission(struct rest_call *call)
 {
-    if (rest_gather_wanted(call)) rest_gather(call, "/v1/partitions?state=reassigning&limit=1000", NULL, gathered);
+    if (rest_gather_wanted(call)) rest_gather(call, MOVES, NULL, gathered);
     else write_decommission(call, NULL, NULL);
 }
 
@@ -201,10 +209,28 @@ void rest_decommission_put(struct rest_call *call)
 
 struct ending { struct broker_moves moves; struct rest_call *call; };
 
+static void write_job(struct rest_call *call, const struct rest_broker_sum *sum, const char *state, const struct copied *copied);
+
+/* Asked as a decommission or as a job. */
+static void stayed(struct rest_call *call)
+{
+    const struct copied nothing = { 0 };
+    struct rest_broker_sum sum = { .id = -1 };
+    if (!rest_decommission_job(rest_param(call, 0), &sum.id)) {
+        rest_reply_empty(call, 204);
+        return;
+    }
+    const struct broker_view *view = broker_view_take(call->broker);
+    rest_broker_sums(view, &sum, 1);
+    broker_view_give(view);
+    write_job(call, &sum, "cancelled", &nothing);
+    rest_reply_json(call, 202);
+}
+
 static void cancelled(struct broker_call *broker_call)
 {
     struct ending *ending = OT_CONTAINER(broker_call, struct ending, moves.call);
-    rest_reply_empty(ending->call, 204);       /* one that cannot be undone any more ends by itself */
+    stayed(ending->call);                      /* one that cannot be undone any more ends by itself */
 }
 
 static void stays(struct rest_change *change)
@@ -218,7 +244,7 @@ static void stays(struct rest_change *change)
     struct ot_arena arena;
     uint8_t room[8192];
     if (change->item.validate_only || ending == NULL || list == NULL) {
-        rest_reply_empty(call, 204);
+        stayed(call);
         return;
     }
     *ending = (struct ending){ .call = call, .moves = { .call = { .home = call->home, .done = cancelled }, .moves = list, .timeout_ms = (int32_t)call->timeout_ms } };
@@ -238,3 +264,130 @@ static void stays(struct rest_change *change)
 }
 
 void rest_decommission_delete(struct rest_call *call) { change_mark(call, DECOMMISSION, false, stays); }
+
+/* ---- the same as a job */
+
+bool rest_decommission_job(struct ot_str id, int32_t *broker_out)
+{
+    const uint32_t prefix = sizeof(JOB) - 1;
+    int64_t number = 0;
+    if (id.null || id.bytes <= prefix || id.bytes > prefix + 10 || memcmp(id.data, JOB, prefix) != 0) return false;
+    for (uint32_t i = prefix; i < id.bytes; i++) {
+        if (id.data[i] < '0' || id.data[i] > '9') return false;
+        number = number * 10 + (id.data[i] - '0');
+    }
+    *broker_out = (int32_t)OT_MIN(number, (int64_t)INT32_MAX);
+    return number <= INT32_MAX && (id.data[prefix] != '0' || id.bytes == prefix + 1);
+}
+
+static const char *state_of(const struct rest_broker_sum *sum) { return sum->replicas > 0 ? "running" : "done"; }
+
+static void write_job(struct rest_call *call, const struct rest_broker_sum *sum, const char *state, const struct copied *copied)
+{
+    struct rest_json *out = &call->out;
+    struct broker_plan_room room;
+    char id[sizeof(JOB) + 12];
+    const struct broker_view *view = broker_view_take(call->broker);
+    broker_plan_room(view, sum->id, &room);
+    broker_view_give(view);
+    snprintf(id, sizeof(id), JOB "%d", sum->id);
+    rest_json_open(out, NULL, '{');
+    rest_json_text(out, "job_id", id);
+    rest_json_text(out, "kind", "decommission");
+    rest_json_text(out, "state", state);
+    rest_json_null(out, "topic");
+    rest_json_null(out, "partition");
+    rest_json_open(out, "progress", '{');      /* of the moves that are under way */
+    rest_json_big(out, "done", copied->known ? copied->done : 0);
+    rest_json_big(out, "total", copied->known ? copied->total : 0);
+    rest_json_text(out, "unit", "bytes");
+    rest_json_close(out, '}');
+    rest_json_null(out, "eta_ms");
+    rest_json_null(out, "started_at");
+    rest_json_null(out, "ended_at");
+    rest_json_null(out, "error");
+    rest_json_open(out, "result", '{');
+    rest_json_int(out, "partitions", sum->replicas);
+    rest_json_int(out, "skipped", 0);
+    rest_json_big(out, "faults", 0);
+    rest_json_open(out, "details", '[');
+    if (room.factor_max > room.brokers) rest_json_text(out, NULL, "the other brokers are too few for the replication factors");
+    rest_json_close(out, ']');
+    rest_json_close(out, '}');
+    rest_json_close(out, '}');
+}
+
+/* False: it is not on its way out, and the call was answered with that. */
+static bool leaves(struct rest_call *call, int32_t id, struct rest_broker_sum *sum)
+{
+    struct broker_view_broker row;
+    const struct broker_view *view = broker_view_take(call->broker);
+    const bool found = broker_view_next_broker(view, id - 1, &call->arena, &row) && row.id == id && row.leaving;
+    *sum = (struct rest_broker_sum){ .id = id };
+    if (found) rest_broker_sums(view, sum, 1);
+    broker_view_give(view);
+    if (!found) rest_no_such_job(call);
+    return found;
+}
+
+static void tell_job(struct rest_call *call, const struct rest_rows *rows, int status)
+{
+    struct rest_broker_sum sum;
+    int32_t id = -1;
+    if (!rest_decommission_job(rest_param(call, 0), &id) || !leaves(call, id, &sum)) return;
+    const struct broker_view *view = broker_view_take(call->broker);
+    const struct copied copied = copied_of(view, id, rows);
+    broker_view_give(view);
+    write_job(call, &sum, state_of(&sum), &copied);
+    rest_reply_json(call, status);
+}
+
+static void job_gathered(struct rest_gather *gather)
+{
+    struct rest_rows rows;
+    const bool told = rest_rows_places(&rows, gather);
+    tell_job(gather->call, told ? &rows : NULL, 200);
+    rest_rows_free(&rows);
+}
+
+void rest_decommission_job_get(struct rest_call *call, int32_t broker)
+{
+    struct rest_broker_sum sum;
+    if (!leaves(call, broker, &sum)) return;
+    if (rest_gather_wanted(call)) rest_gather(call, MOVES, NULL, job_gathered);
+    else tell_job(call, NULL, 200);
+}
+
+void rest_decommission_job_cancel(struct rest_call *call, int32_t broker)
+{
+    struct rest_broker_sum sum;
+    if (!leaves(call, broker, &sum)) return;
+    if (sum.replicas == 0) {
+        rest_problem_http(call, "HTTP_CONFLICT", "the job is done");
+        return;
+    }
+    if (rest_validate_only(call)) {
+        if (!rest_faulty(call)) tell_job(call, NULL, 202);
+        return;
+    }
+    struct rest_change *change = mark(call, broker, DECOMMISSION, false);
+    if (change != NULL && !rest_faulty(call)) rest_change_start(change, stays);
+}
+
+uint32_t rest_decommission_jobs(struct rest_call *call, uint32_t from, const char *state)
+{
+    const struct copied unknown = { 0 };
+    struct broker_view_broker row;
+    uint32_t count = 0;
+    const struct broker_view *view = broker_view_take(call->broker);
+    for (int32_t after = INT32_MIN; broker_view_next_broker(view, after, &call->arena, &row); after = row.id) {
+        struct rest_broker_sum sum = { .id = row.id };
+        if (!row.leaving) continue;
+        rest_broker_sums(view, &sum, 1);
+        if ((state != NULL && strcmp(state, state_of(&sum)) != 0) || count++ < from || call->list.count >= call->list.limit) continue;
+        rest_list_item(call);
+        write_job(call, &sum, state_of(&sum), &unknown);
+    }
+    broker_view_give(view);
+    return count;
+}

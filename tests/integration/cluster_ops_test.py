@@ -129,7 +129,9 @@ def test_everything_moves_off_a_broker_that_is_decommissioned_and_then_it_is_for
     assert rest(cluster.nodes[1], "DELETE", "/v1/brokers/4", expect=409)[1]["error"] == "HTTP_CONFLICT"           # alive
     rest(cluster.nodes[2], "PUT", "/v1/brokers/4/decommission?validate_only=true", expect=(200, 202))
     assert not get(cluster.nodes[1], "/v1/brokers/4/decommission")["decommission"]
+    assert rest(cluster.nodes[2], "GET", "/v1/jobs/decommission-4", expect=404)[1]["error"] == "RESOURCE_NOT_FOUND"
     assert rest(cluster.nodes[2], "PUT", "/v1/brokers/4/decommission", expect=202)[1]["state"] == "running"
+    harness.until(lambda: rest(cluster.nodes[3], "GET", "/v1/jobs/decommission-4")[1].get("kind") == "decommission", 30, "the job, at any broker")
     first = cluster.controller()
     victim = first if first != 4 else 1
     cluster.kill(victim)                                       # whoever leads next goes on
@@ -141,6 +143,11 @@ def test_everything_moves_off_a_broker_that_is_decommissioned_and_then_it_is_for
     cluster.wait_state(victim, "running", of=list(cluster.nodes))
     harness.until(lambda: get(cluster.nodes[asked], "/v1/brokers/4/decommission")["state"] == "done", 90, lambda: get(cluster.nodes[asked], "/v1/brokers/4/decommission"), 0.2)
     assert get(cluster.nodes[asked], "/v1/brokers/4")["state"] == "decommissioned"
+    job = get(cluster.nodes[asked], "/v1/jobs/decommission-4")
+    assert (job["state"], job["result"]["partitions"], job["error"]) == ("done", 0, None)
+    assert [j["job_id"] for j in get(cluster.nodes[asked], "/v1/jobs?state=done")["items"]] == ["decommission-4"]
+    assert get(cluster.nodes[asked], "/v1/jobs?state=running")["items"] == []
+    assert rest(cluster.nodes[asked], "DELETE", "/v1/jobs/decommission-4", expect=409)[1]["error"] == "HTTP_CONFLICT"
     for topic, count in (("t", 3), ("u", 2)):
         rows = parts_of(cluster.nodes[asked], topic)
         assert all(4 not in p["replicaNodes"] and len(p["replicaNodes"]) == count for p in rows.values()), rows
@@ -151,9 +158,41 @@ def test_everything_moves_off_a_broker_that_is_decommissioned_and_then_it_is_for
     cluster.wait_state(4, "fenced", of=[1, 2, 3])
     assert cli(cluster.nodes[asked], "forget", "4", "--yes") == "broker 4 is forgotten\n"
     assert rest(cluster.nodes[asked], "GET", "/v1/brokers/4", expect=404)[1]["error"] == "BROKER_ID_NOT_REGISTERED"
+    rest(cluster.nodes[asked], "GET", "/v1/jobs/decommission-4", expect=404)
     check_nothing_lost(load, {p: rows for p, rows in read_all(cluster.bootstrap(), "t", 12).items()})
     cluster.start_one(4)                                       # by that id again: neither drained nor on its way out
     cluster.wait_state(4, "running", of=[1, 2, 3])
+
+
+def test_a_decommission_is_a_job_like_others(make):
+    cluster = started(make(5, voters=3, **QUIET))
+    create_at(cluster.nodes[1], "t", 20, assignments=[[4, 1, 2]] * 20, follower_replication_throttled_replicas="*")
+    fill(cluster, "t", 20, 20)
+    for i in (3, 5):                                           # where it goes to, it goes slowly
+        cli(cluster.nodes[i], "set", "--broker", str(i), "follower.replication.throttled.rate=1000", noun="config")
+    status, headers, _ = harness.http(cluster.nodes[2].rest + "/v1/brokers/4/decommission", "PUT")
+    assert (status, headers["Location"]) == (202, "/v1/jobs/decommission-4")
+    verify = rest(cluster.nodes[1], "POST", "/v1/diagnostics/verify", {"topic": "t"}, expect=202)[1]["job_id"]
+    harness.until(lambda: get(cluster.nodes[1], f"/v1/jobs/{verify}")["state"] == "done", 30, "the other job")
+    ids = ["decommission-4", verify]
+    harness.until(lambda: [j["job_id"] for j in get(cluster.nodes[3], "/v1/jobs")["items"]] == ids, 30, lambda: get(cluster.nodes[3], "/v1/jobs"))
+    first = get(cluster.nodes[3], "/v1/jobs?limit=1")
+    assert ([j["job_id"] for j in first["items"]], first["total"]) == (ids[:1], 2)
+    second = get(cluster.nodes[3], f"/v1/jobs?limit=1&page_token={first['next_page_token']}")
+    assert ([j["job_id"] for j in second["items"]], second["next_page_token"]) == (ids[1:], None)
+    job = harness.until(lambda: (now := rest(cluster.nodes[5], "GET", "/v1/jobs/decommission-4")[1]).get("job_id") and int(now["progress"]["total"]) > 0 and now, 30,
+                        lambda: rest(cluster.nodes[5], "GET", "/v1/jobs/decommission-4"))
+    assert job["state"] == "running" and job["result"]["partitions"] > 0 and int(job["progress"]["done"]) <= int(job["progress"]["total"])
+    for wrong in ("decommission-", "decommission-04", "decommission-4x", "decommission-99999999999", "decommission-1"):
+        rest(cluster.nodes[1], "GET", f"/v1/jobs/{wrong}", expect=404)
+        rest(cluster.nodes[1], "DELETE", f"/v1/jobs/{wrong}", expect=404)
+    harness.until(lambda: rest(cluster.nodes[1], "GET", "/v1/jobs/decommission-4")[0] == 200, 30, "the job at the broker that is to cancel it")
+    assert rest(cluster.nodes[1], "DELETE", "/v1/jobs/decommission-4?validate_only=true", expect=202)[1]["state"] == "running"
+    assert get(cluster.nodes[2], "/v1/brokers/4/decommission")["decommission"]
+    assert rest(cluster.nodes[1], "DELETE", "/v1/jobs/decommission-4", expect=202)[1]["state"] == "cancelled"
+    assert not get(cluster.nodes[1], "/v1/brokers/4/decommission")["decommission"]
+    rest(cluster.nodes[1], "DELETE", "/v1/jobs/decommission-4", expect=404)
+    harness.until(lambda: get(cluster.nodes[2], "/v1/jobs")["total"] == 1, 30, lambda: get(cluster.nodes[2], "/v1/jobs"))
 
 
 def test_a_decommission_that_cannot_end_is_refused_and_one_under_way_can_be_cancelled(make):
