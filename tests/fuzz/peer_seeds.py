@@ -26,11 +26,14 @@ ASKS = [
     (9, {}),
     (10, {"alter": {"brokerId": 1, "brokerEpoch": 2, "term": 1, "sequence": 1, "items": [
         {"topicId": ID, "partition": 0, "leaderEpoch": 0, "partitionEpoch": 0, "members": [{"brokerId": 1, "brokerEpoch": 2}], "recovering": False}]}}),
-    (11, {"elect": {"topicId": ID, "partition": 0, "unclean": True, "candidate": 1, "partitionEpoch": 0, "loss": 2, "lossFrom": 5, "answers": [{"brokerId": 1, "brokerEpoch": 2}]}}),
-    (11, {"elect": {"topicId": ID, "partition": 0, "unclean": False, "candidate": -1, "partitionEpoch": -1, "loss": 0, "lossFrom": -1, "answers": []}}),
+    (11, {"elect": {"topicId": ID, "partition": 0, "candidate": 1, "partitionEpoch": 0, "loss": 2, "lossFrom": 5, "answers": [{"brokerId": 1, "brokerEpoch": 2}]}}),
+    (11, {"elect": {"topicId": ID, "partition": 0, "candidate": -1, "partitionEpoch": -1, "loss": 0, "lossFrom": -1, "answers": []}}),
     (12, {"reassign": {"topicId": ID, "partition": 0, "target": [1, 2]}}),
     (13, {"broker": {"brokerId": 1, "brokerEpoch": 2}}),
     (14, {"broker": {"brokerId": 2, "brokerEpoch": -1}}),
+    (7, {"durable": {"brokerId": 1, "brokerEpoch": 2, "topicId": ID, "partition": 0, "leaderEpoch": 0, "partitionEpoch": 0, "durableClass": 1, "more": [
+        {"topicId": ID, "partition": n, "leaderEpoch": 0, "partitionEpoch": 0, "durableClass": n} for n in range(3)]}}),
+    (15, {"broker": {"brokerId": 3, "brokerEpoch": -1}}),
 ]
 
 
