@@ -102,6 +102,7 @@ struct broker_core {
     _Atomic int64_t work_open;                 /* partition opens, lane writes, flushes, deletions under way */
     void (*nap)(void *arg); void *nap_arg;     /* how stop waits: a short sleep; the simulator runs its scheduler instead */
 };
+bool broker_lease_over(const struct broker_core *core, int64_t now_us);        /* may another broker lead what is led here? any thread */
 static inline struct broker_core *broker_core_of(struct broker *broker) { return (struct broker_core *)(void *)broker; }
 static inline struct broker *broker_of_core(struct broker_core *core) { return (struct broker *)(void *)core; }
 

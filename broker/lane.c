@@ -340,9 +340,10 @@ static void note_completed(void *arg, const struct eng_completed_txn *txn)
     if (txn->aborted) list->txns[list->count++] = *txn;
 }
 
-/* Written batches leave the queue: answered at once, or moved to those who wait for the high watermark. True: the time of some is up already. */
-static bool leave(struct broker_partition *partition, uint32_t count, struct broker_produce_part **done)
+/* Written batches leave the queue: answered at once, or moved to those who wait for the high watermark. True: the time of some is up already. written_us: a clock that was read when they were. */
+static bool leave(struct broker_partition *partition, uint32_t count, int64_t written_us, struct broker_produce_part **done)
 {
+    const bool unleased = broker_lease_over(partition->core, written_us);      /* it ran out since they came in: others may have written before this was */
     bool late = false;
     for (uint32_t i = 0; i < count; i++) {
         struct broker_produce_part *part = partition->queue_first;
@@ -356,6 +357,7 @@ static bool leave(struct broker_partition *partition, uint32_t count, struct bro
             late |= atomic_load(&part->call->expired);
             wait_put(partition, part, part->append.last_offset + 1, false);
         } else {
+            if (unleased && part->call->acks == 1) fail_part(part, OT_ERR_REQUEST_TIMED_OUT, "another broker may have begun to lead before this was written (ottla.leader.lease=strict)");
             chain(done, part);
         }
     }
@@ -514,7 +516,7 @@ void broker_lane_run(struct ot_task *task)
     enum ot_err index_err = written > 0 ? broker_lane_commit(partition) : OT_OK;
     if (err == OT_OK) err = index_err;
     pthread_mutex_lock(&partition->mutex);
-    bool late = leave(partition, written, &done);
+    bool late = leave(partition, written, end_us, &done);
     if (partition->unindexed_count == 0 && partition->log != NULL) partition->state_end = eng_log_end_offset(partition->log);
     if (err != OT_OK) fail_queue(partition, err, &done);
     if (written > 0 || followed) flush_if_due(partition, end_us);

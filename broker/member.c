@@ -174,6 +174,7 @@ enum ot_err broker_member_register(struct broker *broker, const struct broker_id
     enum ot_err err;
     gather(broker, identity);
     ot_uuid_random(&broker->member.incarnation_id);
+    if (broker->peers != NULL) broker_lease_begin(broker);     /* alone nobody else can lead */
     for (;;) {
         request = registration(broker, evidence);
         err = ask_and_wait(broker, &request, broker->peers == NULL ? 0 : REGISTER_US);
@@ -272,6 +273,16 @@ static void registered(struct broker *broker, const struct coord_request *reques
     }
 }
 
+static bool is_strict(struct broker *broker) { return strcmp(config_of(broker)->ottla_leader_lease, "strict") == 0; }
+
+void broker_lease_begin(struct broker *broker) { atomic_store(&broker->core.lease_end_us, is_strict(broker) ? 1 : 0); }
+
+void broker_lease_renew(struct broker *broker, int64_t sent_us)
+{
+    const uint64_t session_us = (uint64_t)config_of(broker)->broker_session_timeout_ms * 1000;
+    if (is_strict(broker)) atomic_store(&broker->core.lease_end_us, (int64_t)coord_lease_end_us((uint64_t)sent_us, session_us));
+}
+
 static void beaten(struct broker *broker, const struct coord_request *request)
 {
     struct broker_member *member = &broker->member;
@@ -282,10 +293,7 @@ static void beaten(struct broker *broker, const struct coord_request *request)
     if (request->error != OT_OK) {
         return;
     }
-    if (!request->fenced && strcmp(config_of(broker)->ottla_leader_lease, "strict") == 0) {
-        const uint64_t session_us = (uint64_t)config_of(broker)->broker_session_timeout_ms * 1000;
-        atomic_store(&broker->core.lease_end_us, (int64_t)coord_lease_end_us((uint64_t)member->sent_us, session_us));
-    }
+    if (!request->fenced) broker_lease_renew(broker, member->sent_us);
     note_answer(broker, request);
     if (!request->fenced && !member->leaving) broker_readmit_look(broker);
 }
@@ -318,6 +326,19 @@ static void tail_note(void *arg, struct broker_partition *partition)
     pthread_mutex_unlock(&partition->mutex);
 }
 
+void broker_tails_begin(struct broker *broker)
+{
+    atomic_store(&broker->core.handing_over, true);
+    broker_partitions_each(broker, tail_note, NULL);
+}
+
+void broker_tails_wait(struct broker *broker)
+{
+    const int64_t now_us = now_of(broker), whole_us = config_of(broker)->ottla_shutdown_handover_timeout_ms * 1000 / 100 * TAILS_PERCENT;
+    broker->member.tails_end_us = now_us + whole_us;
+    broker->member.gone_end_us = now_us + OT_MIN(whole_us, (int64_t)GONE_US);
+}
+
 struct tails { uint32_t open, living /* of these: where somebody lacks it that lives */; };
 
 static void tail_count(void *arg, struct broker_partition *partition)
@@ -332,7 +353,7 @@ static void tail_count(void *arg, struct broker_partition *partition)
 }
 
 /* Or they do not in time: then it goes all the same. */
-static bool tails_settled(struct broker *broker)
+bool broker_tails_settled(struct broker *broker)
 {
     struct broker_member *member = &broker->member;
     struct tails tails = { 0 };
@@ -362,7 +383,7 @@ static void beat(struct broker *broker)
     member->ask.request = member->registering || telling ? registration(broker, &(struct broker_evidence){ .boot = COORD_BOOT_PROCESS_CRASH })
         : (struct coord_request){ .ask = COORD_ASK_HEARTBEAT, .if_version = -1, .u.heartbeat = { .broker_id = broker->node_id,
             .broker_epoch = atomic_load(&broker->broker_epoch), .applied_version = broker_coordinator_value(broker->coordinator)->stamp.version,
-            .want_fence = !member->serving, .want_shutdown = member->leaving && tails_settled(broker) } };
+            .want_fence = !member->serving, .want_shutdown = member->leaving && broker_tails_settled(broker) } };
     broker_coordinator_ask(broker->coordinator, &member->ask);
 }
 
@@ -430,9 +451,7 @@ static void leave_run(struct ot_task *task)
 {
     struct broker *broker = OT_CONTAINER(task, struct broker, member.leave_task);
     broker->member.leaving = true;
-    const int64_t now_us = now_of(broker), whole_us = config_of(broker)->ottla_shutdown_handover_timeout_ms * 1000 / 100 * TAILS_PERCENT;
-    broker->member.tails_end_us = now_us + whole_us;
-    broker->member.gone_end_us = now_us + OT_MIN(whole_us, (int64_t)GONE_US);
+    broker_tails_wait(broker);
     beat_at(broker, 0);
 }
 
@@ -443,8 +462,7 @@ void broker_member_leave(struct broker *broker)
         return;
     }
     const int64_t began_us = now_of(broker), end_us = began_us + config_of(broker)->ottla_shutdown_handover_timeout_ms * 1000;
-    atomic_store(&broker->core.handing_over, true);
-    broker_partitions_each(broker, tail_note, NULL);
+    broker_tails_begin(broker);
     pthread_mutex_lock(&member->mutex);
     member->answered_us = now_of(broker);
     ot_exec_post(broker->setup.coord_exec, &member->leave_task);

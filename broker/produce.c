@@ -116,6 +116,12 @@ static void refuse(struct broker_produce_part *part, enum ot_err error, const ch
     snprintf(part->text, sizeof(part->text), "%s", text);
 }
 
+bool broker_lease_over(const struct broker_core *core, int64_t now_us)
+{
+    const int64_t lease_end_us = atomic_load_explicit(&core->lease_end_us, memory_order_relaxed);
+    return lease_end_us != 0 && now_us >= lease_end_us;
+}
+
 static bool is_client(const struct broker_produce_part *part) { return part->call->origin != ENG_ORIGIN_COORDINATOR; }
 
 /* What the coordinators write stays as it is, but for __consumer_offsets where that is wanted. */
@@ -167,8 +173,7 @@ static bool check(struct broker *broker, struct broker_produce_part *part)
         refuse(part, OT_ERR_INVALID_REQUIRED_ACKS, "acks is 0, 1 or -1");
         return false;
     }
-    const int64_t lease_end_us = atomic_load_explicit(&core->lease_end_us, memory_order_relaxed);
-    if (produce->acks != -1 && lease_end_us != 0 && produce->started_us >= lease_end_us) {
+    if (produce->acks != -1 && broker_lease_over(core, produce->started_us)) {
         refuse(part, OT_ERR_NOT_LEADER_OR_FOLLOWER, "the coordinator has not been heard of for so long that another broker may lead (ottla.leader.lease=strict)");
         return false;
     }

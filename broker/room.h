@@ -113,6 +113,14 @@ void broker_member_serve(struct broker *broker);           /* it may lead from h
 void broker_readmit_look(struct broker *broker);           /* readmit.c: does the cluster know this voter by another directory? On the coordinator's thread */
 bool broker_member_electable(struct broker *broker);       /* since the start it was told so once; any thread */
 void broker_member_leave(struct broker *broker);           /* hands over what it leads; blocks, bounded */
+/* Leaving: from the first on acks=1 is answered as acks=all is; the others are the coordinator's thread. The last: may others lead, as far as what was answered before goes?
+ * tails_end_us is 0 when they may only because the time for it is over. */
+void broker_tails_begin(struct broker *broker);
+void broker_tails_wait(struct broker *broker);
+bool broker_tails_settled(struct broker *broker);
+/* ottla.leader.lease=strict: there is none before a heartbeat of this life, sent then, was answered. Else nothing. */
+void broker_lease_begin(struct broker *broker);
+void broker_lease_renew(struct broker *broker, int64_t sent_us);
 void broker_member_end(void *arg /* the broker */);         /* on the coordinator's thread: no further heartbeat */
 void broker_member_applied(struct broker *broker, struct ot_blob delta);   /* on the coordinator's thread */
 

@@ -122,6 +122,8 @@ bool sim_sched_skip(struct sim_sched *sched, int64_t max_us)
     return true;
 }
 
+void sim_sched_wake(struct sim_sched *sched, int64_t now) { sched->now_us = OT_MAX(sched->now_us, now); }
+
 void sim_sched_forget(struct sim_sched *sched)
 {
     for (uint32_t i = 0; i < sched->exec_count; i++) {

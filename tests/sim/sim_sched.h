@@ -14,6 +14,7 @@ bool sim_sched_step(struct sim_sched *sched);              /* one task; false: n
 bool sim_sched_idle(const struct sim_sched *sched);         /* no task is queued and no timer is due */
 bool sim_sched_step_of(struct sim_sched *sched, struct ot_exec *exec);
 bool sim_sched_skip(struct sim_sched *sched, int64_t max_us);      /* to the next timer, at most max_us ahead; runs it. False: none that near, time moved by max_us */
+void sim_sched_wake(struct sim_sched *sched, int64_t now_us);      /* the process stood still until then: what was due meanwhile is late */
 void sim_sched_forget(struct sim_sched *sched);            /* drop everything queued and every timer: the process died */
 int64_t sim_sched_now_us(const struct sim_sched *sched);
 int64_t sim_sched_wall_ms(const struct sim_sched *sched);

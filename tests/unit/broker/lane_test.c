@@ -637,6 +637,32 @@ static void a_stop_does_not_wait_for_logs_that_were_not_begun(void **state)
     fixture_start(f);
 }
 
+static void under_a_strict_lease_acks_1_is_taken_if_it_held_until_the_record_was_written(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call early, in_time, late, all;
+    fixture_set(f, "ottla.leader.lease", "strict");
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    run(f);
+    broker_lease_begin(f->broker);             /* no heartbeat of this life was answered */
+    produce(f, &early, 0, 1, -1, 0, 10);
+    run(f);
+    assert_int_equal(early.part.error, OT_ERR_NOT_LEADER_OR_FOLLOWER);
+    assert_int_equal(eng_log_end_offset(fixture_partition(f, 0)->log), 0);
+    broker_lease_renew(f->broker, sim_sched_now_us(f->sched));
+    produce(f, &in_time, 0, 1, -1, 0, 10);
+    run(f);
+    assert_int_equal(in_time.part.error, OT_OK);
+    produce(f, &late, 0, 1, -1, 0, 10);
+    produce(f, &all, 0, -1, -1, 0, 10);
+    sim_sched_wake(f->sched, sim_sched_now_us(f->sched) + 9000000);    /* the process stood still for a whole session */
+    run(f);
+    assert_true(late.done);
+    assert_int_equal(late.part.error, OT_ERR_REQUEST_TIMED_OUT);
+    assert_int_equal(all.part.error, OT_OK);   /* it needs no lease */
+    assert_int_equal(eng_log_end_offset(fixture_partition(f, 0)->log), 3);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -670,6 +696,7 @@ int main(void)
         TEST(a_topic_with_a_codec_of_its_own_gets_its_batches_repacked),
         TEST(what_a_client_asks_for_is_opened_before_the_others),
         TEST(a_stop_does_not_wait_for_logs_that_were_not_begun),
+        TEST(under_a_strict_lease_acks_1_is_taken_if_it_held_until_the_record_was_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
