@@ -18,7 +18,7 @@ static bool in_isr(const struct broker_partition *partition, int32_t id)
 static enum ot_err admit_follower(const struct broker_fetch *fetch, struct broker_fetch_node *node, struct broker_fetch_row *row, struct broker_produce_part **done)
 {
     struct broker_partition *partition = node->partition;
-    const struct replica_epoch_end found = broker_follow_parts(partition, node->last_epoch);
+    const struct replica_epoch_end found = broker_follow_parts(partition, node->last_epoch, node->log_start_offset);
     struct replica_fetch told = { .follower = fetch->replica_id, .broker_epoch = fetch->replica_epoch, .leader_epoch = node->leader_epoch, .offset = node->offset,
         .flushed_end = node->flushed_end, .log_start = node->log_start_offset, .matches = !replica_diverges(node->offset, node->last_epoch, found) };
     node->log_end = partition->state_end;

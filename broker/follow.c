@@ -27,7 +27,15 @@ static struct replica_epoch_end epoch_end(struct eng_log *log, int32_t epoch, in
 
 struct replica_epoch_end broker_follow_log_parts(struct eng_log *log, int32_t epoch, int64_t log_end) { return epoch_end(log, epoch, log_end); }
 
-struct replica_epoch_end broker_follow_parts(struct broker_partition *partition, int32_t epoch) { return epoch_end(partition->log, epoch, partition->state_end); }
+/* Where that epoch ended here is deleted, and the other log still has what lies below: it may have gone on elsewhere before our start, and nobody knows where. */
+struct replica_epoch_end broker_follow_parts(struct broker_partition *partition, int32_t epoch, int64_t log_start_offset)
+{
+    const int64_t start = eng_log_start_offset(partition->log);
+    struct eng_epoch_end first;
+    if (epoch >= 0 && log_start_offset >= 0 && log_start_offset < start && eng_epochs_list(eng_log_epochs(partition->log), &first, 1) > 0 && epoch < first.epoch)
+        return (struct replica_epoch_end){ -1, start };
+    return epoch_end(partition->log, epoch, partition->state_end);
+}
 
 struct eng_epoch_end broker_follow_end(struct broker_partition *partition, int32_t epoch)
 {
@@ -173,7 +181,7 @@ static void end_cut(struct broker_partition *partition)
     partition->reserved_end = log_end;
     if (partition->unindexed_count == 0 || partition->state_end > log_end) partition->state_end = log_end;
     replica_truncated(&partition->replica, log_end);
-    if (log_end > partition->replica.log_end) replica_restarted(&partition->replica, log_end);
+    if (log_end > partition->replica.log_end || log_end == start) replica_restarted(&partition->replica, log_end);      /* it is empty: whatever was below is committed, or deleted */
     const int64_t high_watermark = OT_MAX(partition->replica.high_watermark, start);
     atomic_store(&partition->high_watermark, high_watermark);
     eng_producers_advance(producers, high_watermark);
@@ -191,8 +199,28 @@ static void say_cut(const struct broker_partition *partition, const struct broke
         loss->end, loss->from, loss->high_watermark, loss->epoch_count > 0 ? loss->epochs[0].epoch : -1, loss->last_epoch, loss->leader_epoch, loss->reason, loss->number);
 }
 
+/* The leader's log has nothing left of the epochs of this one: what is below its start is deleted there, what this one has behind that is of another history, and where they part
+ * nobody knows any more. Nothing is kept: below a log start that a crash may put back, records would lie that were never committed. */
+static enum ot_err cut_all(struct broker_partition *partition, struct broker_follow *follow)
+{
+    struct broker_cut cut;
+    const int64_t end = eng_log_end_offset(partition->log), to = follow->parts.end;
+    const bool more = to < end;
+    if (more && broker_loss_before_cut(partition, to, follow->answer.leader_epoch, &cut) != OT_OK) return OT_ERR_BUSY;
+    if (more) say_cut(partition, &cut.loss);
+    begin_cut(partition);
+    enum ot_err err = eng_log_start_at(partition->log, to);
+    end_cut(partition);
+    follow->cut_records = more ? end - to : 0;
+    if (err == OT_OK && more) broker_loss_cut_done(partition, &cut);
+    ot_log(OT_LOG_WARN, "replica", "restarted", "topic=%s partition=%d from=%" PRId64 " to=%" PRId64 " error=%s text=\"the leader's log begins behind the epochs of this one\"",
+        partition->topic->name, partition->index, end, to, ot_err_name(err));
+    return err;
+}
+
 static enum ot_err cut(struct broker_partition *partition, struct broker_follow *follow)
 {
+    if (follow->parts.epoch < 0 && follow->parts.end > eng_log_start_offset(partition->log)) return cut_all(partition, follow);
     struct broker_cut cut;
     const int64_t end = eng_log_end_offset(partition->log);
     const int64_t to = replica_cut(follow->parts, epoch_end(partition->log, follow->parts.epoch, end));

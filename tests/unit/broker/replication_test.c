@@ -208,6 +208,38 @@ static void a_deposed_leader_is_cut_where_the_histories_part(void **state)
     assert_int_equal(eng_epochs_latest(eng_log_epochs(cluster_part(c, 1)->log)), 2);
 }
 
+/* Retention has taken the leader's history of the epochs in which the follower wrote something else. */
+static void a_deposed_leader_keeps_nothing_if_where_the_histories_part_is_deleted(void **state)
+{
+    struct cluster *c = *state;
+    static struct produce_call lost[4], kept[4];
+    struct eng_segment_info first;
+    started(c);
+    put_all(c, 1, 2);
+    c->cut[2][1] = c->cut[3][1] = c->cut[1][2] = c->cut[1][3] = true;
+    cluster_pass(c, 600);
+    for (int i = 0; i < 4; i++) cluster_put(c, 1, &lost[i], 1, -1, 0);
+    cluster_pass(c, 100);
+    assert_int_equal(eng_log_end_offset(cluster_part(c, 1)->log), 6);
+    c->row.isr = 6;
+    cluster_lead(c, 2, 6);
+    for (int i = 0; i < 4; i++) {
+        cluster_put(c, 2, &kept[i], 1, -1, 0);
+        cluster_pass(c, 300);
+    }
+    struct eng_log *log = cluster_part(c, 2)->log;
+    eng_log_set_start(log, 4);
+    assert_int_equal(eng_epochs_truncate_start(eng_log_epochs(log), 4), OT_OK);
+    c->cut[2][1] = c->cut[3][1] = c->cut[1][2] = c->cut[1][3] = false;
+    cluster_pass(c, 3000);
+    assert_int_equal(c->row.isr, 7);
+    assert_same_logs(c, 2, 1);
+    assert_int_equal(eng_log_start_offset(cluster_part(c, 1)->log), 4);
+    assert_int_equal(eng_log_segments(cluster_part(c, 1)->log, &first, 1), 1);
+    assert_int_equal(first.base_offset, 4);    /* not even below the start, where a crash may put it back to */
+    assert_int_equal(atomic_load(&cluster_part(c, 1)->high_watermark), 6);
+}
+
 static void producers_go_on_at_the_next_leader(void **state)
 {
     struct cluster *c = *state;
@@ -701,7 +733,7 @@ int main(void)
         T(a_new_epoch_of_the_broker_begins_a_session),
         T(an_acks_all_answer_waits_for_every_member), T(high_watermarks_follow_without_new_records),
         T(a_silent_follower_leaves_the_isr_and_comes_back), T(too_few_members_refuse_acks_all), T(a_proposal_waits_for_a_mute_coordinator), T(a_proposed_member_that_lost_its_disk_does_not_join),
-        T(a_deposed_leader_is_cut_where_the_histories_part), T(producers_go_on_at_the_next_leader), T(a_follower_behind_the_log_start_begins_there),
+        T(a_deposed_leader_is_cut_where_the_histories_part), T(a_deposed_leader_keeps_nothing_if_where_the_histories_part_is_deleted), T(producers_go_on_at_the_next_leader), T(a_follower_behind_the_log_start_begins_there),
         T(a_follower_begins_with_a_batch_that_the_log_start_is_within),
         T(a_leader_of_an_empty_log_without_epochs_is_followed), T(what_goes_on_behind_an_empty_leader_is_cut),
         T(a_restarted_follower_catches_up), T(replicated_fsync_waits_for_every_disk), T(what_holds_on_disk_is_reported_of_many_partitions_in_one_request),
