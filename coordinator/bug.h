@@ -59,7 +59,12 @@
     X(COMMIT_ANY_GENERATION, "commit-any-generation")  /* a classic group takes commits of a generation that is over */ \
     X(SYNC_ANY_GENERATION, "sync-any-generation")      /* and hands out what the leader of such a one says */ \
     X(SILENT_STAY, "silent-stay")              /* a silent member stays */ \
-    X(FOLLOWER_FORGETS, "follower-forgets")    /* of the broker (tests/sim/whole/mutations.c): a follower does not note what its leader's producers have written */
+    /* of the broker (tests/sim/whole/mutations.c) */ \
+    X(FOLLOWER_FORGETS, "follower-forgets")    /* a follower does not note what its leader's producers have written */ \
+    X(STOPS_AT_ONCE, "stops-at-once")          /* a broker that stops does not wait until the others have what acks=1 acknowledged */ \
+    X(LEASE_LOOKED_AT_ONCE, "lease-looked-at-once")    /* a lease is looked at when a request comes, and not when it was written */ \
+    X(START_NOT_FOLLOWED, "start-not-followed")        /* a follower keeps what its leader deleted */ \
+    X(DELETED_COMES_BACK, "deleted-comes-back")        /* DeleteRecords is answered before the log start is on the disk */
 
 #ifdef OT_COORD_BUGS
 #include <stdint.h>

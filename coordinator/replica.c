@@ -107,7 +107,7 @@ static void advance(struct replica *replica)
 
 bool replica_hands_over(const struct replica *replica)
 {
-    return replica->role == REPLICA_LEADER && (replica->handover.state == REPLICA_WAITS || replica->handover.state == REPLICA_YIELDS);
+    return replica->role == REPLICA_LEADER && (replica->handover.state == REPLICA_WAITS || replica->handover.state == REPLICA_YIELDS) && !COORD_BUG(ACKS_WHILE_MOVING);
 }
 
 static void handover_goes_on(struct replica *replica, uint64_t now_us)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does docs/simulation.md tell of every row of invariants.txt, in words? --write puts the table there, keeping the words. Every one of the 29 invariants has a row, and
+"""Does docs/simulation.md tell of every row of invariants.txt, in words? --write puts the table there, keeping the words. Every one of the 30 invariants has a row, and
 every bug of coordinator/bug.h has one or is a test of the groups; a row of a model names a fault that tests/model/run.py seeds, one of a unit a test that is there."""
 import re
 import runpy
@@ -12,6 +12,7 @@ PAGE = ROOT / "docs" / "simulation.md"
 HEAD = ["| # | invariant | checked in | bug that breaks it | found within |", "|---|---|---|---|---|"]
 FILES = {"cluster": "cluster/check.c", "replication": "replication/check.c", "engine": "verify.c", "groups": "groups/main.c", "txns": "txns.c"}
 PLACES = {13: "replication/brokers.c", 20: "replication/brokers.c", 25: "common/campaign.c", 28: "cluster/clients.c", 29: "cluster/clients.c"}
+IN_WHOLE = {20: "whole/clients.c", 26: "replication/check.c, whole/clients.c"}
 COORDINATORS = {*range(1, 11), 24}         # the whole checks these where the coordinators' own simulator does
 WORDS = {
     1: "at most one coordinator in a term", 2: "(term, version) names at most one value", 3: "committed values form one chain",
@@ -28,6 +29,7 @@ WORDS = {
     26: "a leader that lives and is moved, or stops, loses nothing that acks=1 was told",
     27: "no node or registered broker has a value, row or record of a feature level that its build does not know",
     28: "a read sees whatever anybody was told before it was asked", 29: "no coordinator tells a broker that it lives when another one led before it asked",
+    30: "a log begins where somebody deleted what was before, and nowhere else; what was deleted stays so",
 }
 
 
@@ -45,7 +47,8 @@ def lines():
             where, how = (f"the model {place}.pml", f"its fault `{name}`") if program == "model" else (place, f"a unit: {name.replace('_', ' ')}")
             yield f"| {number} | {WORDS[number]} | {where} | `{bug}` | {how} |"
             continue
-        place = PLACES.get(number) or FILES.get(program) or "the whole: " + FILES["cluster" if number in COORDINATORS else "replication"]
+        whole = "the whole: " + IN_WHOLE.get(number, FILES["cluster" if number in COORDINATORS else "replication"])
+        place = whole if program == "whole" else PLACES.get(number) or FILES[program]
         within = f"{seeds} seeds" + (f" from {first}" if first > 1 else "") + (f", `{flags}`" if flags else "")
         yield f"| {number} | {WORDS[number]} | {place} | `{bug}` | {within} |"
 

@@ -12,6 +12,7 @@ struct cluster_setup {
     uint64_t seed; bool verbose;
     uint32_t voter_count, node_count;          /* 0: drawn */
     int32_t min_isr; uint64_t session_us;
+    double rate_spread_max;                    /* of clocks; 0: drawn */
     void *host;                                /* NULL: nobody; then no function below is called */
     void (*starts)(void *host, uint32_t node);             /* its process is to start: cluster_node_start */
     void (*stopped)(void *host, uint32_t node);            /* its process is gone; what was asked of it is never answered */
@@ -32,6 +33,8 @@ bool cluster_node_start(struct cluster *c, uint32_t node);     /* false: an obse
 void cluster_node_stop(struct cluster *c, uint32_t node, bool machine);        /* stopped is called, if it ran */
 bool cluster_node_up(const struct cluster *c, uint32_t node);                  /* and has not halted */
 uint64_t cluster_paused_until_us(const struct cluster *c, uint32_t node);
+void cluster_pause(struct cluster *c, uint32_t node, uint64_t until_us);
+void cluster_cut_off(struct cluster *c, uint32_t node);        /* from all others, until something else happens to the network */
 bool cluster_lost(struct cluster *c, uint32_t from, uint32_t to);              /* what is sent now does not come */
 uint64_t cluster_delay_us(struct cluster *c, uint32_t to);
 const struct coord_value *cluster_view(const struct cluster *c, uint32_t node);        /* up */

@@ -289,6 +289,9 @@ void cluster_swarm(struct cluster *w)
     w->swarm = (struct swarm){ .builds = w->swarm.builds, .parts = some(w, 0.7), .strikes = some(w, 0.7), .power = some(w, 0.4), .pauses = some(w, 0.5), .slow_nets = some(w, 0.3), .slow_disks = some(w, 0.3),
         .disk_faults = some(w, 0.3), .wipes = some(w, 0.5), .damages = some(w, 0.5), .storms = some(w, 0.15), .refounds = (some(w, 0.06) || cluster_refounds) && w->voter_count >= 3 && w->setup.host == NULL,
         .outlives = (w->setup.seed % 16 == 7 || cluster_outlives) && w->setup.host == NULL, .flips = some(w, 0.2) ? 0.01 : 0, .kills_at_store = some(w, 0.2) ? 0.02 : 0, .rate_spread = some(w, 0.2) ? 0.4 : 0.08 };
+    if (w->setup.rate_spread_max > 0) {
+        w->swarm.rate_spread = OT_MIN(w->swarm.rate_spread, w->setup.rate_spread_max);
+    }
 }
 
 void cluster_calm(struct cluster *w)

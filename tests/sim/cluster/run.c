@@ -179,6 +179,15 @@ bool cluster_node_start(struct cluster *w, uint32_t node)
 void cluster_node_stop(struct cluster *w, uint32_t node, bool machine) { node_stop(w, &w->nodes[node], machine); }
 bool cluster_node_up(const struct cluster *w, uint32_t node) { return w->nodes[node].up && !w->nodes[node].halted; }
 uint64_t cluster_paused_until_us(const struct cluster *w, uint32_t node) { return w->nodes[node].paused_until_us; }
+void cluster_pause(struct cluster *w, uint32_t node, uint64_t until_us) { w->nodes[node].paused_until_us = until_us; }
+
+void cluster_cut_off(struct cluster *w, uint32_t node)
+{
+    for (uint32_t other = 0; other < w->node_count; other++) {
+        w->cut[node][other] = w->cut[other][node] = other != node;
+    }
+}
+
 const struct coord_value *cluster_view(const struct cluster *w, uint32_t node) { return coord_view(w->nodes[node].coord); }
 int32_t cluster_leader(const struct cluster *w, uint32_t node) { return coord_leader(w->nodes[node].coord); }
 int32_t cluster_term(const struct cluster *w, uint32_t node) { return coord_term(w->nodes[node].coord); }

@@ -234,7 +234,7 @@ bool produce(struct world *w)
     if (!works(w, broker) || held->end >= LOG_MAX - 1 || replica_may_append(&held->replica, !w->swarm.strict) != OT_OK) {
         return false;
     }
-    const bool at_once = !broker->stopping && (!replica_hands_over(&held->replica) || COORD_BUG(ACKS_WHILE_MOVING));
+    const bool at_once = !broker->stopping && !replica_hands_over(&held->replica);
     if (w->swarm.strict) {
         if (sim_clock_us(w, broker) >= broker->lease_end_us) {
             return false;

@@ -99,6 +99,7 @@ void check_watermark(struct world *w, const struct broker *broker, uint32_t part
             CHECK(at == w->committed_end[partition]);
             w->committed[partition][at] = held->log[at];
             w->committed_end[partition] = at + 1;
+            w->committed_most[partition] = OT_MAX(w->committed_most[partition], at + 1);
             more = true;
         }
     }
@@ -165,6 +166,15 @@ static void give_up(struct world *w, uint32_t partition, const struct coord_part
     w->committed_end[partition] = kept;
 }
 
+static int64_t same_end(const struct held *a, const struct held *b)
+{
+    int64_t end = OT_MIN(a->end, b->end);
+    while (end > 0 && (a->log[end - 1].id != b->log[end - 1].id || a->log[end - 1].epoch != b->log[end - 1].epoch)) {
+        end--;
+    }
+    return end;
+}
+
 /* 26: a leader that lives was moved, by an operator or because it stops: whoever leads from here has all that it acknowledged with acks=1. */
 static void check_move(struct world *w, const struct coord_value *view, uint32_t partition, const struct coord_partition *old, const struct coord_partition *row)
 {
@@ -177,11 +187,11 @@ static void check_move(struct world *w, const struct coord_value *view, uint32_t
     }
     const struct broker *from = &w->brokers[old->leader - 1], *to = &w->brokers[row->leader - 1];
     const struct held *held = &from->held[partition], *heir = &to->held[partition];
-    if (broker.in_controlled_shutdown && from->tails_lost) {
+    if ((broker.in_controlled_shutdown && from->tails_lost) || held->offline || held->unseen) {     /* without its log it leads nothing */
         return;
     }
     w->moved++;
-    w->moved_from_epoch[partition] = old->leader_epoch;
+    w->moved_end[partition][old->leader_epoch] = to->lost ? INT64_MAX : 1 + same_end(held, heir);
     for (int64_t at = OT_MAX(held->end - 500, (int64_t)0); at < held->end && !to->lost; at++) {
         HOLDS(26, w->once[partition][at] != held->log[at].id || (at < heir->end && heir->log[at].id == held->log[at].id));
     }
@@ -192,7 +202,7 @@ void check_once(struct world *w, const struct broker *broker, uint32_t partition
     const struct held *held = &broker->held[partition];
     w->once[partition][held->end - 1] = held->log[held->end - 1].id;
     w->acked_once++;
-    HOLDS(26, w->moved_from_epoch[partition] == 0 || w->moved_from_epoch[partition] != held->replica.row.leader_epoch);
+    HOLDS(26, w->moved_end[partition][held->replica.row.leader_epoch] == 0);
 }
 
 /* 11, 12 and 17, of one row. */
@@ -209,7 +219,9 @@ static void check_row(struct world *w, const struct coord_value *view, uint32_t 
         HOLDS(12, row->partition_epoch >= old->partition_epoch && row->leader_epoch >= old->leader_epoch);
         HOLDS(12, row->leader == old->leader || row->leader_epoch > old->leader_epoch);
         HOLDS(17, elected_cleanly(old, row) || (w->lane && row->partition_epoch > old->partition_epoch + 1));     /* of two versions that a node applies in one step the first is not seen */
-        check_move(w, view, partition, old, row);
+        if (!w->lane || view->stamp.version == w->rows_version + 1) {      /* or it was moved and taken for gone, in what order is not seen */
+            check_move(w, view, partition, old, row);
+        }
         if (row->loss_version != old->loss_version && row->leader != -1) {
             give_up(w, partition, old, row);
         }
@@ -238,6 +250,7 @@ void check_rows(struct world *w, const struct coord_value *view)
         check_row(w, view, i, &row);
         check_members(w, i, &row);
     }
+    w->rows_version = view->stamp.version;
 }
 
 /* 18: what the producer gave is there in its order and once, and ends with what it was told of. */
@@ -252,6 +265,25 @@ static void check_producer(struct world *w, uint32_t partition, const struct hel
         }
     }
     HOLDS(18, w->swarm.beyond || last >= producer->acked);
+}
+
+/* 30: what a leader has deleted its followers have deleted too, and no log begins where nobody deleted anything. Where records go because they are old each one does it by itself. */
+void check_start(const struct world *w, const struct held *held, uint32_t partition)
+{
+    HOLDS(30, held->start <= (w->swarm.retains ? w->committed_most[partition] : w->deleted_to[partition]));
+    if (held->start < held->told_start) {
+        fprintf(stderr, "partition %u: log %lld..%lld, told %lld, role %d epoch %d\n", partition, (long long)held->start, (long long)held->end, (long long)held->told_start, held->replica.role, held->replica.row.leader_epoch);
+    }
+    HOLDS(30, held->start >= held->told_start);
+}
+
+static void check_starts(const struct world *w, const struct coord_partition *row, uint32_t partition, const struct held *leader)
+{
+    for (int32_t i = 0; i < row->replica_count; i++) {
+        const struct held *held = &w->brokers[row->replicas[i] - 1].held[partition];
+        HOLDS(30, held->start >= leader->start);
+        check_start(w, held, partition);
+    }
 }
 
 /* 18 and 23: all that was ever committed is there, everybody is in sync again, and something new was committed. */
@@ -275,5 +307,6 @@ void check_end(struct world *w)
         }
         check_producer(w, i, leader);
         HOLDS(23, leader->replica.high_watermark == leader->end);
+        check_starts(w, &row, i, leader);
     }
 }

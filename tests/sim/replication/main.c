@@ -240,6 +240,7 @@ static void free_world(struct world *w)
         free(w->committed[p]);
         free(w->appends_of[p]);
         free(w->once[p]);
+        free(w->moved_end[p]);
     }
     free(w->events);
     free(w);
@@ -257,6 +258,7 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
         w->committed[p] = calloc(LOG_MAX, sizeof(struct record));
         w->appends_of[p] = calloc(LOG_MAX, sizeof(int32_t));
         w->once[p] = calloc(LOG_MAX, sizeof(uint64_t));
+        w->moved_end[p] = calloc(LOG_MAX, sizeof(int64_t));
     }
     w->min_isr = 1 + (int32_t)ot_rng_below(&w->rng, 3);
     w->class_ = (enum replica_class)ot_rng_below(&w->rng, 4);

@@ -22,6 +22,8 @@ struct held {                                  /* a replica: log and machine */
     int64_t seen_watermark; int32_t seen_epoch;        /* 19: it never goes back in an epoch */
     struct eng_log *engine;                    /* NULL: the array is all there is */
     int64_t cutting_to;                        /* a truncation that is under way; -1 */
+    int64_t start, told_start;                 /* of the whole: where its log begins, and where somebody was told that it does */
+    bool unseen;                               /* of the whole: of this life its log was not looked at yet */
     bool offline;                              /* of the whole: its server lives and has no log to open, as a directory is missing that may hold it */
 };
 struct files;                                  /* the engine's store of one broker */
@@ -48,7 +50,7 @@ enum event_kind { EVENT_START, EVENT_APPLY, EVENT_FETCH, EVENT_ANSWER, EVENT_ASK
 /* An idempotent producer with acks=all, one record in flight. */
 struct producer { uint64_t id; bool open, placed; uint32_t broker; uint64_t life; int32_t epoch; int64_t offset; uint64_t give_up_us; uint64_t acked; };
 struct swarm {
-    bool engine, strict, beyond, pauses, storms, wipes, min_flips, class_flips, moves, stops, cuts_power, doubles, unclean /* elections, in what goes beyond */;
+    bool engine, strict, beyond, pauses, storms, wipes, min_flips, class_flips, moves, stops, cuts_power, doubles, unclean /* elections, in what goes beyond */, deletes, retains /* of the whole */;
     double twice, rate_spread;
 };
 struct ask {                                   /* to the coordinator: lives until answered */
@@ -85,7 +87,9 @@ struct world {
     int32_t *appends_of[PARTITIONS];           /* by epoch: who appended in it, plus one */
     int32_t last_append_epoch[PARTITIONS];
     uint64_t *once[PARTITIONS];                /* by offset: what a leader acknowledged as soon as it had it (acks=1) */
-    int32_t moved_from_epoch[PARTITIONS];      /* the last epoch that ended because its leader, which lived, was moved; 0: none */
+    int64_t *moved_end[PARTITIONS];            /* by epoch: it ended because its leader, which lived, was moved; up to where its successor had the same, plus one. 0: it did not */
+    int64_t committed_most[PARTITIONS], deleted_to[PARTITIONS];        /* of the whole: committed_end before anything was lost; what somebody asked to delete */
+    int64_t rows_version;                      /* looked at last */
     struct { int32_t epoch; int64_t from; } ledger[PARTITIONS][LEDGER_MAX]; uint32_t ledger_count[PARTITIONS];     /* what rows said may be lost: epochs up to this, from there without end */
     struct coord_partition rows[PARTITIONS]; bool rows_seen;
     uint64_t appended, crashes, machine_crashes, doubles, elections, truncated, proposals, asks_out, at_calm, acked, acked_once /* acks=1 */, moved, lost, wiped, power_cuts, read;
@@ -136,6 +140,7 @@ void check_watermark(struct world *w, const struct broker *broker, uint32_t part
 void check_append(struct world *w, const struct broker *broker, uint32_t partition, int64_t offset);
 void check_rows(struct world *w, const struct coord_value *view);
 void check_once(struct world *w, const struct broker *broker, uint32_t partition);      /* the last record was acknowledged just now, with acks=1 */
+void check_start(const struct world *w, const struct held *held, uint32_t partition);   /* of the whole: a log begins somewhere else */
 void check_end(struct world *w);
 
 #endif

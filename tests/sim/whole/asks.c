@@ -100,8 +100,12 @@ static void registered(struct whole *whole, struct broker *broker, const struct 
     }
 }
 
-static void beaten(struct whole *whole, struct broker *broker, const struct coord_request *request)
+static void beaten(struct whole *whole, struct broker *broker, const struct ask *ask)
 {
+    const struct coord_request *request = &ask->request;
+    if (request->error == OT_OK && !request->fenced) {
+        server_leased(whole->hosts[broker - whole->w.brokers].server, ask->sent_us);
+    }
     if (request->error == OT_OK && broker->stopping && request->may_stop) {
         broker->clean = true;
         host_crash(whole, (uint32_t)(broker - whole->w.brokers), false);
@@ -142,7 +146,7 @@ void ask_told(struct whole *whole, struct passed *passed)
         } else if (ask->request.ask == COORD_ASK_REGISTER) {
             registered(whole, broker, &ask->request);
         } else if (ask->request.ask == COORD_ASK_HEARTBEAT) {
-            beaten(whole, broker, &ask->request);
+            beaten(whole, broker, ask);
         }
     }
     drop(whole, passed);

@@ -23,6 +23,11 @@ static struct ot_buf *batch(struct whole *whole, uint64_t id, const struct batch
     return batch_of(whole->pool, (struct record){ -1, id }, 0, 1750000000000 + (int64_t)(whole->w.now_us / 1000), producer);
 }
 
+static bool is_committed(const struct world *w, uint32_t partition, int64_t offset, uint64_t id)
+{
+    return offset < w->committed_end[partition] && w->committed[partition][offset].id == id;
+}
+
 /* ---- acks=all */
 
 /* What was acknowledged is committed, where the answer says. */
@@ -37,7 +42,7 @@ static void acked_all(void *arg, enum ot_err err, int64_t base_offset)
         sender->again_us = w->now_us + ot_rng_below(&w->rng, err == OT_OK ? 60000 : 200000);
         if (err == OT_OK) {
             mirror_look(whole, sent->broker);  /* the answer comes with the step that made it true */
-            HOLDS(18, w->swarm.beyond || (base_offset >= 0 && base_offset < w->committed_end[sent->partition] && w->committed[sent->partition][base_offset].id == sent->id));
+            HOLDS(18, w->swarm.beyond || (base_offset >= 0 && is_committed(w, sent->partition, base_offset, sent->id)));
             w->producers[sent->partition].acked = sent->id;
             w->producers[sent->partition].open = false;
             sender->sequence++;
@@ -75,6 +80,24 @@ static void produce_all(struct whole *whole, uint32_t partition)
 
 /* ---- acks=1 */
 
+/* 20: under a strict lease nobody had written as its successor when it took that. 26: if it was moved since, whoever leads instead had it, or was given it before it knew. */
+static void told_once(struct whole *whole, const struct sent *sent, const struct held *held)
+{
+    struct world *w = &whole->w;
+    const struct taken *taken = &whole->taken[sent->id];
+    CHECK(taken->is);
+    const int64_t moved_end = w->moved_end[sent->partition][taken->epoch];
+    const bool stays = held->replica.role == REPLICA_LEADER && held->replica.row.leader_epoch >= w->last_append_epoch[sent->partition] && held->end > taken->offset
+        && held->log[taken->offset].id == sent->id;        /* it leads again, and has it */
+    HOLDS(20, !w->swarm.strict || !taken->late || stays);
+    HOLDS(26, stays || moved_end == 0 || taken->offset < moved_end - 1 || is_committed(w, sent->partition, taken->offset, sent->id));
+    if (held->end > taken->offset && held->log[taken->offset].id == sent->id) {
+        w->once[sent->partition][taken->offset] = sent->id;
+    }
+    whole->once_at[sent->partition] = sent->broker;
+    w->acked_once++;
+}
+
 /* Taken by who led, at that offset: it may be gone later, and nothing else is there before it is. */
 static void acked_once(void *arg, enum ot_err err, int64_t base_offset)
 {
@@ -84,15 +107,14 @@ static void acked_once(void *arg, enum ot_err err, int64_t base_offset)
         mirror_look(sent->whole, sent->broker);
         const struct held *held = &w->brokers[sent->broker].held[sent->partition];
         HOLDS(18, base_offset >= 0 && (base_offset >= held->end || held->log[base_offset].id == sent->id || held->replica.role != REPLICA_LEADER));
-        w->acked_once++;
+        told_once(sent->whole, sent, held);
     }
     free(sent);
 }
 
-static void produce_once(struct whole *whole, uint32_t partition)
+void client_asks_once(struct whole *whole, uint32_t partition, uint32_t index)
 {
     struct world *w = &whole->w;
-    const uint32_t index = anybody(whole, partition);
     if (!serves(whole, index)) {
         return;
     }
@@ -115,8 +137,11 @@ static void consumed(void *arg, enum ot_err err, const uint8_t *data, size_t byt
     struct eng_batch_piece piece;
     struct eng_batch_info info;
     consumer->busy = false;
-    if (err == OT_OK) {
+    if (err == OT_OK || err == OT_ERR_OFFSET_OUT_OF_RANGE) {
         mirror_look(whole, sent->broker);
+    }
+    if (err == OT_ERR_OFFSET_OUT_OF_RANGE) {   /* what it wants next was deleted */
+        consumer->offset = OT_MAX(consumer->offset, w->brokers[sent->broker].held[sent->partition].start);
     }
     while (err == OT_OK && eng_batch_split(&cursor, &piece) == OT_OK) {
         CHECK(eng_batch_parse(piece.data, piece.bytes, &info) == OT_OK);
@@ -150,6 +175,39 @@ static void consume(struct whole *whole, uint32_t partition)
     mirror_look(whole, index);
 }
 
+/* ---- DeleteRecords */
+
+/* 30: who was told so finds it so, whatever crashes. */
+static void deleted(void *arg, enum ot_err err, int64_t start)
+{
+    struct sent *sent = arg;
+    struct whole *whole = sent->whole;
+    struct held *held = &whole->w.brokers[sent->broker].held[sent->partition];
+    if (err == OT_OK) {
+        mirror_look(whole, sent->broker);
+        HOLDS(30, held->start >= start);
+        held->told_start = OT_MAX(held->told_start, start);
+        whole->deletions++;
+    }
+    free(sent);
+}
+
+static void delete_some(struct whole *whole, uint32_t partition)
+{
+    struct world *w = &whole->w;
+    const uint32_t index = anybody(whole, partition);
+    if (!serves(whole, index)) {
+        return;
+    }
+    const bool all = ot_rng_chance(&w->rng, 0.3);      /* that is committed */
+    const int64_t end = w->committed_end[partition], before = all ? end : w->deleted_to[partition] + (int64_t)ot_rng_below(&w->rng, (uint64_t)(end - w->deleted_to[partition]) + 1);
+    struct sent *sent = malloc(sizeof *sent);
+    *sent = (struct sent){ whole, index, partition, 0, 0 };
+    w->deleted_to[partition] = OT_MAX(w->deleted_to[partition], before);
+    server_delete(whole->hosts[index].server, (int32_t)partition, before, deleted, sent);
+    mirror_look(whole, index);
+}
+
 void clients_look(struct whole *whole)
 {
     struct world *w = &whole->w;
@@ -160,7 +218,15 @@ void clients_look(struct whole *whole)
         }
     }
     if (w->now_us >= w->next_produce_us) {
-        produce_once(whole, (uint32_t)ot_rng_below(&w->rng, PARTITIONS));
+        const uint32_t partition = (uint32_t)ot_rng_below(&w->rng, PARTITIONS);
+        client_asks_once(whole, partition, ot_rng_chance(&w->rng, 0.3) ? whole->once_at[partition] : anybody(whole, partition));
         w->next_produce_us = w->now_us + ot_rng_below(&w->rng, 60000);
+    }
+    if (w->now_us < whole->stranded.until_us && ot_rng_chance(&w->rng, 0.3)) {
+        client_asks_once(whole, whole->stranded.partition, whole->stranded.broker);
+    }
+    if (w->swarm.deletes && w->now_us >= whole->next_delete_us) {
+        delete_some(whole, (uint32_t)ot_rng_below(&w->rng, PARTITIONS));
+        whole->next_delete_us = w->now_us + ot_rng_below(&w->rng, 3000000);
     }
 }

@@ -5,6 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int64_t clock_us(const struct world *w, const struct host *host)
+{
+    return 1000000 + (int64_t)((double)(w->now_us - host->started_us) * w->brokers[host->index].rate);
+}
+
 static int64_t wall_ms(const struct world *w) { return 1750000000000 + (int64_t)(w->now_us / 1000); }
 
 /* ---- links */
@@ -97,8 +102,9 @@ static void heartbeat(struct whole *whole, uint32_t index)
     struct ask *ask;
     if (broker->registered) {
         ask = ask_new(w, broker, COORD_ASK_HEARTBEAT);
+        ask->sent_us = clock_us(w, &whole->hosts[index]);
         ask->request.u.heartbeat = (struct coord_heartbeat){ .broker_id = broker->id, .broker_epoch = broker->epoch, .applied_version = broker->applied_version,
-            .want_shutdown = broker->stopping };
+            .want_shutdown = broker->stopping && server_may_go(whole->hosts[index].server, &broker->tails_lost) };
     } else {
         ask = ask_new(w, broker, COORD_ASK_REGISTER);
         ot_store_u32(ask->dir.bytes, (uint32_t)broker->id + broker->dir_number * BROKERS_MAX);
@@ -143,7 +149,7 @@ static void server_make(struct whole *whole, uint32_t index)
 {
     struct host *host = &whole->hosts[index];
     *host = (struct host){ .whole = whole, .index = index };
-    host->server = server_new(&(struct server_setup){ .id = (int32_t)index + 1, .seed = ot_rng_next(&whole->w.rng), .pool = whole->pool, .host = host, .send = link_send,
+    host->server = server_new(&(struct server_setup){ .id = (int32_t)index + 1, .strict = whole->w.swarm.strict, .retains = whole->w.swarm.retains, .session_ms = SESSION_US / 1000, .seed = ot_rng_next(&whole->w.rng), .pool = whole->pool, .host = host, .send = link_send,
         .ask = server_asks, .term = server_term, .broker_epoch = server_epoch, .stepped = server_stepped });
 }
 
@@ -173,7 +179,7 @@ void host_start(struct whole *whole, uint32_t index)
         return;
     }
     broker->up = true;
-    broker->registered = broker->stopping = broker->clean = false;
+    broker->registered = broker->stopping = broker->clean = broker->tails_lost = false;
     broker->epoch = -1;
     broker->incarnation = ot_rng_next(&w->rng);
     broker->applied_version = 0;
@@ -186,6 +192,7 @@ void host_start(struct whole *whole, uint32_t index)
         broker->held[p].replica = (struct replica){ 0 };
         broker->held[p].seen_epoch = -1;
         broker->held[p].offline = false;
+        broker->held[p].unseen = true;
         host->mirrors[p].seen = false;
     }
     if (!server_start(host->server, wall_ms(w), w->class_, power_off_after(w))) {
@@ -253,6 +260,16 @@ void host_free(struct host *host)
     hang_up(host->whole, host);
     (void)server_end(host->server, true, false);
     server_free(host->server);
+}
+
+void host_leaves(struct whole *whole, uint32_t index)
+{
+    struct broker *broker = &whole->w.brokers[index];
+    if (!broker->up || !broker->registered || broker->stopping || cluster_paused_until_us(whole->cluster, index) > whole->w.now_us || server_is_off(whole->hosts[index].server)) {
+        return;
+    }
+    broker->stopping = true;
+    server_leave(whole->hosts[index].server);
 }
 
 /* ---- what the coordinators' nodes do */
@@ -334,11 +351,6 @@ void host_event(struct whole *whole, struct event *event)
     }
 }
 
-static int64_t clock_us(const struct world *w, const struct host *host)
-{
-    return 1000000 + (int64_t)((double)(w->now_us - host->started_us) * w->brokers[host->index].rate);
-}
-
 /* Is it still there, and does nothing break what has to hold? */
 static bool goes_on(struct whole *whole, uint32_t index)
 {
@@ -357,6 +369,9 @@ void host_look(struct whole *whole, uint32_t index)
     struct host *host = &whole->hosts[index];
     if (!broker->up || cluster_paused_until_us(whole->cluster, index) > w->now_us) {
         return;
+    }
+    if (server_now_us(host->server) < clock_us(w, host) - 100000) {     /* it paused */
+        server_wake(host->server, clock_us(w, host));
     }
     if (host->apply_due_us <= w->now_us) {
         apply(whole, index);

@@ -1,14 +1,17 @@
 /* ottla_sim_whole: coordinators, replicas, append lanes and logs of a whole cluster, together.
  *
  * Options: common/campaign.h, and
- *   --beyond   more machines lose their memory at once than the durability class covers: what is lost has to be told (else in one of twelve) */
+ *   --beyond   more machines lose their memory at once than the durability class covers: what is lost has to be told (else in one of twelve)
+ *   --strict   leases: acks=1 is refused where another one may lead (else in one of ten) */
 #include "world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool wanted_beyond;
+static bool wanted_beyond, wanted_strict;
+
+#define STRICT_SPREAD 0.05                     /* any two clocks differ by less than the tenth that a lease is shorter than the silence of a broker */
 
 bool sim_may_lose(const struct world *w) { return w->swarm.beyond || w->losses < w->losses_max; }
 
@@ -27,7 +30,7 @@ static void crash(struct whole *whole, uint32_t index)
     if (w->swarm.wipes && machine && (w->swarm.beyond || w->losses < (uint32_t)w->min_isr) && ot_rng_chance(&w->rng, 0.3)) {   /* no class outlives the disk */
         for (uint32_t p = 0; p < PARTITIONS; p++) {
             broker->lost |= broker->held[p].end > 0;
-            broker->held[p].end = broker->held[p].flushed = 0;
+            broker->held[p].end = broker->held[p].flushed = broker->held[p].start = broker->held[p].told_start = 0;
         }
         broker->dir_number++;
         server_wipe(whole->hosts[index].server, ot_rng_next(&w->rng));
@@ -47,6 +50,27 @@ static void double_comes(struct whole *whole, uint32_t index)
     w->doubles++;
 }
 
+/* Whoever leads is left behind, with a request that it has taken: it stands still, or others do not hear it and clients do. */
+static void strand(struct whole *whole)
+{
+    struct world *w = &whole->w;
+    const uint32_t partition = (uint32_t)ot_rng_below(&w->rng, PARTITIONS);
+    const int32_t leader = w->rows[partition].leader;
+    if (leader < 1 || !w->brokers[leader - 1].up) {
+        return;
+    }
+    client_asks_once(whole, partition, (uint32_t)leader - 1);
+    if (ot_rng_chance(&w->rng, 0.5)) {
+        cluster_cut_off(whole->cluster, (uint32_t)leader - 1);
+    } else {
+        cluster_pause(whole->cluster, (uint32_t)leader - 1, w->now_us + 3000000 + ot_rng_below(&w->rng, 3000000));
+    }
+    w->next_fault_us = w->now_us + 4000000;    /* nothing else happens until another one leads */
+    whole->stranded.broker = (uint32_t)leader - 1;
+    whole->stranded.partition = partition;
+    whole->stranded.until_us = w->next_fault_us;
+}
+
 static void fault(struct whole *whole)
 {
     struct world *w = &whole->w;
@@ -54,7 +78,9 @@ static void fault(struct whole *whole)
     const uint32_t index = (uint32_t)ot_rng_below(&w->rng, w->broker_count);
     uint64_t kind = ot_rng_below(&w->rng, 100);
     w->next_fault_us = w->now_us + ot_rng_below(&w->rng, ot_rng_chance(&w->rng, 0.3) && !swarm->storms ? 6000000 : 1500000);
-    if (kind < 30) {
+    if (swarm->strict && ot_rng_chance(&w->rng, 0.25)) {
+        strand(whole);
+    } else if (kind < 30) {
         crash(whole, index);
     } else if (kind < 34 && swarm->beyond) {   /* the power of all of them */
         for (uint32_t i = 0; i < w->broker_count; i++) {
@@ -62,7 +88,7 @@ static void fault(struct whole *whole)
         }
         w->power_cuts++;
     } else if (kind < 50 && swarm->stops) {
-        w->brokers[index].stopping = w->brokers[index].up && w->brokers[index].registered;
+        host_leaves(whole, index);
     } else if (kind < 60 && w->topic_made) {
         operate_configure(w);
     } else if (kind < 68 && swarm->doubles) {
@@ -78,6 +104,14 @@ static void draw_swarm(struct world *w)
 {
     w->swarm = (struct swarm){ .engine = true, .beyond = some(w, 0.08) || wanted_beyond, .storms = some(w, 0.15), .wipes = some(w, 0.3), .min_flips = some(w, 0.3), .class_flips = some(w, 0.2),
         .moves = some(w, 0.7), .stops = some(w, 0.7), .cuts_power = some(w, 0.5), .doubles = some(w, 0.3), .unclean = some(w, 0.4), .rate_spread = some(w, 0.5) ? 0.08 : 0 };
+    struct ot_rng more;                        /* of its own, so that other seeds are what they were */
+    ot_rng_seed(&more, w->seed ^ UINT64_C(0xbb67ae8584caa73b));
+    w->swarm.strict = (ot_rng_chance(&more, 0.1) || wanted_strict) && !w->swarm.beyond;
+    w->swarm.deletes = ot_rng_chance(&more, 0.3) && !w->swarm.beyond;
+    w->swarm.retains = ot_rng_chance(&more, 0.1) && !w->swarm.beyond;
+    if (w->swarm.strict) {
+        w->swarm.rate_spread = STRICT_SPREAD;
+    }
 }
 
 static void calm(struct whole *whole)
@@ -129,7 +163,7 @@ static void make(struct whole *whole, bool verbose)
     w->broker_count = 3 + (uint32_t)ot_rng_below(&w->rng, BROKERS_MAX - 2);
     const uint32_t voter_count = voters[ot_rng_below(&w->rng, OT_ARRAY_COUNT(voters))];
     struct cluster_setup setup = { .seed = ot_rng_next(&w->rng), .verbose = verbose, .voter_count = OT_MIN(voter_count, w->broker_count),
-        .node_count = w->broker_count, .min_isr = w->min_isr, .session_us = SESSION_US };
+        .node_count = w->broker_count, .min_isr = w->min_isr, .session_us = SESSION_US, .rate_spread_max = w->swarm.strict ? STRICT_SPREAD : 0 };
     hosts_hooks(whole, &setup);
     whole->pool = ot_pool_new("sim", 256u << 20, 1u << 20);
     CHECK(whole->pool != NULL);
@@ -170,19 +204,21 @@ static void free_world(struct whole *whole)
         free(w->committed[p]);
         free(w->appends_of[p]);
         free(w->once[p]);
+        free(w->moved_end[p]);
     }
     free(w->events);
+    free(whole->taken);
     free(whole);
 }
 
 static void tell(const struct whole *whole, uint64_t trace)
 {
     const struct world *w = &whole->w;
-    printf("seed %llu: %u brokers, min isr %d, class %d%s, %llu appended, %llu acked of %llu, %llu acked once, %llu consumed, %llu lost, %llu wiped, %llu power cuts, %lld+%lld committed, "
+    printf("seed %llu: %u brokers, min isr %d, class %d%s%s%s%s, %llu appended, %llu acked of %llu, %llu acked once, %llu moved, %llu consumed, %llu lost, %llu wiped, %llu power cuts, %lld+%lld committed, %llu deletions, "
         "%llu crashes (%llu of machines), %llu doubles, %llu elections, %llu cut off, %llu proposals, trace %016llx\n", (unsigned long long)w->seed, w->broker_count, w->min_isr, (int)w->class_,
-        w->swarm.beyond ? ", beyond" : "", (unsigned long long)w->appended, (unsigned long long)w->acked, (unsigned long long)whole->puts, (unsigned long long)w->acked_once,
+        w->swarm.beyond ? ", beyond" : "", w->swarm.strict ? ", strict" : "", w->swarm.deletes ? ", deletes" : "", w->swarm.retains ? ", retains" : "", (unsigned long long)w->appended, (unsigned long long)w->acked, (unsigned long long)whole->puts, (unsigned long long)w->acked_once, (unsigned long long)w->moved,
         (unsigned long long)whole->seen_by_consumers, (unsigned long long)w->lost, (unsigned long long)w->wiped, (unsigned long long)w->power_cuts, (long long)w->committed_end[0],
-        (long long)w->committed_end[1], (unsigned long long)w->crashes, (unsigned long long)w->machine_crashes, (unsigned long long)w->doubles, (unsigned long long)w->elections, (unsigned long long)w->truncated,
+        (long long)w->committed_end[1], (unsigned long long)whole->deletions, (unsigned long long)w->crashes, (unsigned long long)w->machine_crashes, (unsigned long long)w->doubles, (unsigned long long)w->elections, (unsigned long long)w->truncated,
         (unsigned long long)w->proposals, (unsigned long long)trace);
 }
 
@@ -200,7 +236,9 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
         w->committed[p] = calloc(LOG_MAX, sizeof(struct record));
         w->appends_of[p] = calloc(LOG_MAX, sizeof(int32_t));
         w->once[p] = calloc(LOG_MAX, sizeof(uint64_t));
+        w->moved_end[p] = calloc(LOG_MAX, sizeof(int64_t));
     }
+    whole->taken = calloc(IDS_MAX, sizeof *whole->taken);
     w->min_isr = 1 + (int32_t)ot_rng_below(&w->rng, 3);
     w->class_ = (enum replica_class)ot_rng_below(&w->rng, 4);
     whole->steps_max = ot_rng_chance(&w->rng, 0.3) ? 8 : 60;
@@ -231,7 +269,8 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
 static bool flag(const char *word)
 {
     wanted_beyond |= strcmp(word, "--beyond") == 0;
-    return strcmp(word, "--beyond") == 0;
+    wanted_strict |= strcmp(word, "--strict") == 0;
+    return strcmp(word, "--beyond") == 0 || strcmp(word, "--strict") == 0;
 }
 
-int main(int argc, char **argv) { return sim_campaign(&(struct sim_program){ "ottla_sim_whole", " [--beyond]", run_seed, flag }, argc, argv); }
+int main(int argc, char **argv) { return sim_campaign(&(struct sim_program){ "ottla_sim_whole", " [--beyond] [--strict]", run_seed, flag }, argc, argv); }

@@ -32,6 +32,18 @@ static void taken_over(struct whole *whole, uint32_t index, uint32_t partition, 
     held->log[offset] = record;
 }
 
+/* In the log of whoever led, before anybody else has it. */
+static void taken(struct whole *whole, uint32_t partition, int64_t offset, struct record record)
+{
+    struct world *w = &whole->w;
+    const uint64_t id = record.id & ~PRODUCED;
+    CHECK(id < IDS_MAX);
+    if (!whole->taken[id].is) {
+        whole->taken[id] = (struct taken){ .is = true, .late = w->last_append_epoch[partition] > record.epoch, .epoch = record.epoch, .offset = offset };
+    }
+    w->last_append_epoch[partition] = OT_MAX(w->last_append_epoch[partition], record.epoch);
+}
+
 static void appended(struct whole *whole, uint32_t index, uint32_t partition, int64_t offset, struct record record)
 {
     struct world *w = &whole->w;
@@ -42,11 +54,38 @@ static void appended(struct whole *whole, uint32_t index, uint32_t partition, in
     held->log[offset] = record;
     held->end = offset + 1;
     check_append(w, broker, partition, offset);
+    taken(whole, partition, offset, record);
     if (replica->role == REPLICA_LEADER && record.epoch == replica->row.leader_epoch) {
         HOLDS(13, w->appends_of[partition][record.epoch] == 0 || w->appends_of[partition][record.epoch] == broker->id);
         w->appends_of[partition][record.epoch] = broker->id;
         w->appended++;
     }
+}
+
+/* What lies below a start is what was committed, as a crash may put the start back. What has no file any more is so by definition, and the array has it. */
+static void begins(struct whole *whole, uint32_t index, uint32_t partition, int64_t start)
+{
+    struct world *w = &whole->w;
+    struct held *held = &w->brokers[index].held[partition];
+    const int64_t base = OT_MIN(server_log_base(whole->hosts[index].server, (int32_t)partition), start);
+    HOLDS(30, start <= w->committed_most[partition]);
+    for (int64_t at = 0; at < start; at++) {
+        HOLDS(16, at < base || held->log[at].id == w->committed[partition][at].id);
+        held->log[at] = w->committed[partition][at];
+    }
+    held->end = OT_MAX(held->end, start);
+}
+
+static void started(struct whole *whole, uint32_t index, uint32_t partition, const struct server_log *log)
+{
+    struct held *held = &whole->w.brokers[index].held[partition];
+    HOLDS(30, log->start >= held->start || log->end < held->start);
+    if (held->start == log->start && held->end >= log->start) {
+        return;
+    }
+    begins(whole, index, partition, log->start);
+    held->start = log->start;
+    check_start(&whole->w, held, partition);
 }
 
 /* What came up against what was promised. */
@@ -57,18 +96,24 @@ static void take_over(struct whole *whole, uint32_t index, uint32_t partition, c
     struct held *held = &broker->held[partition];
     struct mirror *mirror = &whole->hosts[index].mirrors[partition];
     int64_t least = mirror->cutting ? 0 : mirror->machine ? held->flushed : held->end, before = held->end;
-    if (log->end < least || log->end > before + IN_WRITE_MAX) {
+    if (log->end < least || log->end > OT_MAX(before, log->start) + IN_WRITE_MAX) {
         fprintf(stderr, "broker %d partition %u: [%lld, %lld] was promised, %lld came up (machine %d)\n", broker->id, partition, (long long)least, (long long)before, (long long)log->end,
             mirror->machine);
     }
     HOLDS(18, log->end >= least);
-    CHECK(log->end <= before + IN_WRITE_MAX);
-    each(whole, index, partition, 0, log->end, taken_over);
+    CHECK(log->end <= OT_MAX(before, log->start) + IN_WRITE_MAX);
+    held->told_start = mirror->cutting ? 0 : held->told_start;
+    held->start = log->start;
+    begins(whole, index, partition, log->start);
+    check_start(w, held, partition);
+    each(whole, index, partition, log->start, log->end, taken_over);
     held->end = log->end;
     for (int64_t at = before; at < held->end; at++) {
         check_append(w, broker, partition, at);
+        taken(whole, partition, at, held->log[at]);
     }
     *mirror = (struct mirror){ .seen = true };
+    held->unseen = false;
 }
 
 static void look(struct whole *whole, uint32_t index, uint32_t partition)
@@ -82,7 +127,7 @@ static void look(struct whole *whole, uint32_t index, uint32_t partition)
     held->offline = log.offline;
     if (!log.open) {
         if (mirror->seen && !log.hosted) {     /* not its any more: the files go */
-            held->end = held->flushed = 0;
+            held->end = held->flushed = held->start = held->told_start = 0;
             held->replica = (struct replica){ 0 };
             *mirror = (struct mirror){ .cutting = true };          /* and may come up again if it crashes before they have */
         }
@@ -101,6 +146,7 @@ static void look(struct whole *whole, uint32_t index, uint32_t partition)
         w->truncated += (uint64_t)(held->end - log.end);
         held->end = log.end;
     }
+    started(whole, index, partition, &log);
     each(whole, index, partition, held->end, log.end, appended);
     held->flushed = OT_MIN(log.flushed, held->end);
     check_watermark(w, broker, partition);

@@ -2,8 +2,11 @@
 #include "coordinator/bug.h"
 #include "engine/producers.h"
 
+struct broker;
+struct broker_core;
 struct broker_partition;
 struct broker_follow;
+struct eng_log;
 static bool following;
 
 bool __real_broker_follow_run(struct broker_partition *partition, struct broker_follow *follow);
@@ -27,3 +30,36 @@ enum ot_err __wrap_eng_producers_pend(struct eng_producers *producers, const str
     }
     return __real_eng_producers_pend(producers, batch, base_offset, last_offset, marker, wall_ms);
 }
+
+bool __real_broker_tails_settled(struct broker *broker);
+bool __wrap_broker_tails_settled(struct broker *broker);
+bool __wrap_broker_tails_settled(struct broker *broker) { return COORD_BUG(STOPS_AT_ONCE) || __real_broker_tails_settled(broker); }
+
+/* The lane's look: the door's is in its own file. */
+bool __real_broker_lease_over(const struct broker_core *core, int64_t now_us);
+bool __wrap_broker_lease_over(const struct broker_core *core, int64_t now_us);
+bool __wrap_broker_lease_over(const struct broker_core *core, int64_t now_us) { return !COORD_BUG(LEASE_LOOKED_AT_ONCE) && __real_broker_lease_over(core, now_us); }
+
+bool __real_broker_follow_note(struct broker_partition *partition, const struct broker_follow *follow);
+bool __wrap_broker_follow_note(struct broker_partition *partition, const struct broker_follow *follow);
+bool __wrap_broker_follow_note(struct broker_partition *partition, const struct broker_follow *follow)
+{
+    following = true;
+    bool now = __real_broker_follow_note(partition, follow);
+    following = false;
+    return now;
+}
+
+void __real_eng_log_set_start(struct eng_log *log, int64_t log_start_offset);
+void __wrap_eng_log_set_start(struct eng_log *log, int64_t log_start_offset);
+void __wrap_eng_log_set_start(struct eng_log *log, int64_t log_start_offset)
+{
+    if (!COORD_BUG(START_NOT_FOLLOWED) || !following) {
+        __real_eng_log_set_start(log, log_start_offset);
+    }
+}
+
+/* synced: because somebody waits to hear of it. */
+uint64_t __real_broker_checkpoints_write(struct broker_core *core, bool sync);
+uint64_t __wrap_broker_checkpoints_write(struct broker_core *core, bool sync);
+uint64_t __wrap_broker_checkpoints_write(struct broker_core *core, bool sync) { return COORD_BUG(DELETED_COMES_BACK) && sync ? 0 : __real_broker_checkpoints_write(core, sync); }

@@ -4,6 +4,7 @@
 #include "../sim_sched.h"
 #include "../spans.h"
 #include "../wire.h"
+#include "broker/offsets.h"
 #include "broker/replication.h"
 #include "broker/room.h"
 
@@ -36,12 +37,21 @@ static void set(struct server *s, const char *key, const char *value)
 struct server *server_new(const struct server_setup *setup)
 {
     static const char *const sets[][2] = { { "log.append.io", "pwritev" }, { "ottla.disk.reserve.bytes", "0" }, { "ottla.disk.free.warn.bytes", "0" }, { "ottla.disk.free.refuse.bytes", "0" },
-        { "replica.lag.time.max.ms", "2000" }, { "log.index.interval.bytes", "64" } };
+        { "replica.lag.time.max.ms", "2000" }, { "log.index.interval.bytes", "64" }, { "ottla.shutdown.handover.timeout.ms", "2000" } };
     struct server *s = calloc(1, sizeof *s);
+    char session[16];
     s->setup = *setup;
     s->disk = sim_disk_new(setup->seed);
     CHECK(broker_config_store_new(&s->config) == OT_OK);
     for (size_t i = 0; i < OT_ARRAY_COUNT(sets); i++) set(s, sets[i][0], sets[i][1]);
+    snprintf(session, sizeof session, "%u", setup->session_ms);
+    set(s, "broker.session.timeout.ms", session);
+    if (setup->retains) {
+        set(s, "log.roll.ms", "2000");
+        set(s, "log.retention.ms", "5000");
+        set(s, "log.retention.check.interval.ms", "1000");
+    }
+    set(s, "ottla.leader.lease", setup->strict ? "strict" : "none");
     return s;
 }
 
@@ -129,7 +139,7 @@ bool server_start(struct server *s, int64_t wall_ms, enum replica_class class_, 
     struct broker_replication_setup setup = { .broker = s->broker, .exec = s->replica, .pool = s->setup.pool, .arg = s, .send = send, .ask = ask, .term = term,
         .broker_epoch = broker_epoch };
     CHECK(broker_replication_start(&setup, &s->replication) == OT_OK);
-    broker_core_start(&s->broker->core);
+    broker_lease_begin(s->broker);
     return !sim_disk_is_off(s->disk);
 }
 
@@ -210,15 +220,37 @@ void server_pass(struct server *s, int64_t to_us)
     if (now_us < to_us) (void)sim_sched_skip(s->sched, to_us - now_us);
 }
 
+void server_wake(struct server *s, int64_t now_us) { sim_sched_wake(s->sched, now_us); }
 int64_t server_now_us(const struct server *s) { return sim_sched_now_us(s->sched); }
+
+/* ---- as broker/member.c, whose heartbeats are the host's */
+
+void server_leased(struct server *s, int64_t sent_us) { broker_lease_renew(s->broker, sent_us); }
+
+void server_leave(struct server *s)
+{
+    broker_tails_begin(s->broker);
+    broker_tails_wait(s->broker);
+}
+
+bool server_may_go(struct server *s, bool *tails_lost_out)
+{
+    const bool settled = broker_tails_settled(s->broker);
+    *tails_lost_out = s->broker->member.tails_end_us == 0;
+    return settled;
+}
 
 /* ---- rows */
 
 void server_apply(struct server *s, const struct coord_value *value, bool dir_missing)
 {
     s->broker->dir_missing = dir_missing;
-    if (s->applied) broker_apply_whole(s->broker, NULL, value, NULL);
-    else broker_apply_all(s->broker, value, true, NULL);
+    if (s->applied) {
+        broker_apply_whole(s->broker, NULL, value, NULL);
+        return;
+    }
+    broker_apply_all(s->broker, value, true, NULL);
+    broker_core_start(&s->broker->core);       /* not before: checkpoints have the rows of partitions that it knows */
     s->applied = true;
 }
 
@@ -297,9 +329,16 @@ void server_log(struct server *s, int32_t index, struct server_log *out)
     struct eng_log *log = atomic_load(&partition->log);
     out->open = true;
     out->cutting = partition->cutting || partition->follow != NULL;
+    out->start = eng_log_start_offset(log);
     out->end = eng_log_end_offset(log);
     out->flushed = eng_log_flushed_end(log);
     out->replica = &partition->replica;
+}
+
+int64_t server_log_base(struct server *s, int32_t index)
+{
+    struct eng_segment_info first;
+    return eng_log_segments(atomic_load(&find(s, index)->log), &first, 1) == 0 ? INT64_MAX : first.base_offset;
 }
 
 size_t server_read(struct server *s, int32_t index, int64_t offset, int64_t limit, uint8_t *data, size_t cap)
@@ -371,4 +410,22 @@ void server_fetch(struct server *s, int32_t partition, int64_t offset, void (*do
     get->ask = (struct broker_fetch_ask){ .topic = ot_str_of("t"), .partition = partition, .offset = offset, .log_start_offset = -1, .leader_epoch = -1, .last_epoch = -1, .max_bytes = READ_BYTES };
     s->calls++;
     broker_fetch(s->broker, &get->fetch);
+}
+
+struct delete { struct broker_offsets offsets; struct broker_offsets_part part; struct server *s; void (*done)(void *arg, enum ot_err err, int64_t start); void *arg; };
+static void delete_done(struct broker_call *call)
+{
+    struct delete *delete = OT_CONTAINER(call, struct delete, offsets.call);
+    delete->s->calls--;
+    delete->done(delete->arg, delete->s->ending ? OT_ERR_CLOSED : delete->part.error, delete->part.deleted_to);
+    free(delete);
+}
+
+void server_delete(struct server *s, int32_t partition, int64_t before, void (*done)(void *arg, enum ot_err err, int64_t start), void *arg)
+{
+    struct delete *delete = calloc(1, sizeof *delete);
+    *delete = (struct delete){ .s = s, .done = done, .arg = arg, .offsets = { .call = { .home = s->home, .done = delete_done }, .kind = BROKER_DELETE_RECORDS, .api_version = 2, .timeout_ms = 1000,
+        .parts = &delete->part, .part_count = 1 }, .part = { .topic = ot_str_of("t"), .partition = partition, .current_leader_epoch = -1, .at = before } };
+    s->calls++;
+    broker_offsets(s->broker, &delete->offsets);
 }

@@ -38,6 +38,8 @@ struct host {                                  /* what a process has besides its
 };
 struct sender { int64_t producer_id; int32_t sequence; uint32_t losses /* as many had been told when it began */; bool busy; uint64_t number, again_us; };
 struct consumer { int64_t offset; bool busy; };
+enum { IDS_MAX = 1 << 16 };
+struct taken { bool is, late /* another one had written in a later epoch by then */; int32_t epoch; int64_t offset; };
 struct whole {
     struct world w;                            /* first */
     struct cluster *cluster;
@@ -47,14 +49,18 @@ struct whole {
     struct link *links;
     struct sender senders[PARTITIONS];
     struct consumer consumers[PARTITIONS];
+    struct taken *taken;                       /* by id: where its leader had it first */
+    uint32_t once_at[PARTITIONS];              /* whom acks=1 is asked of: who took the last one, often */
+    struct { uint32_t broker, partition; uint64_t until_us; } stranded;        /* who led and is left behind; clients have not heard of it */
     uint32_t steps_max;                        /* of a server in 5 ms */
-    uint64_t seen_by_consumers, puts, duplicates;
+    uint64_t seen_by_consumers, puts, deletions, next_delete_us;
 };
 static inline struct whole *whole_of(struct world *w) { return (struct whole *)(void *)w; }
 
 /* host.c */
 void host_start(struct whole *whole, uint32_t index);
 void host_crash(struct whole *whole, uint32_t index, bool machine);
+void host_leaves(struct whole *whole, uint32_t index);     /* it hands over, and stops when it may */
 void host_event(struct whole *whole, struct event *event);
 void host_look(struct whole *whole, uint32_t index);       /* what is due, and as many steps as it may make */
 void hosts_hooks(struct whole *whole, struct cluster_setup *setup);
@@ -68,6 +74,7 @@ void host_asks(struct whole *whole, struct host *host, struct coord_request *req
 /* mirror.c */
 void mirror_look(struct whole *whole, uint32_t index);
 /* clients.c */
+void client_asks_once(struct whole *whole, uint32_t partition, uint32_t index);        /* acks=1, of that broker */
 void clients_look(struct whole *whole);
 
 #endif
