@@ -66,6 +66,7 @@ int64_t broker_heard_ms_ago(struct broker *broker, int32_t broker_id)
     const struct broker_view *view = broker_view_take(broker);
     broker_view_cluster(view, &cluster);
     broker_view_give(view);
-    const int64_t at_us = cluster.controller_id == broker->node_id ? broker_coordinator_heard_us(broker->coordinator, broker_id) : -1;
-    return at_us < 0 ? -1 : OT_MAX(ot_exec_now_us(broker->setup.coord_exec) - at_us, 0) / 1000;
+    struct broker_heard heard;
+    if (cluster.controller_id != broker->node_id || !broker_coordinator_heard(broker->coordinator, broker_id, &heard)) return -1;
+    return OT_MAX(ot_exec_now_us(broker->setup.coord_exec) - heard.at_us, 0) / 1000;
 }

@@ -167,24 +167,40 @@ static void note_heard(struct broker_coordinator *c, const struct broker_ask *as
     pthread_mutex_lock(&heard->mutex);
     uint32_t at = 0;
     while (at < heard->count && heard->rows[at].id != id) at++;
-    struct heard_row *rows = at < heard->count || at == HEARD_MAX ? heard->rows : realloc(heard->rows, (at + 1) * sizeof *rows);
+    struct broker_heard *rows = at < heard->count || at == HEARD_MAX ? heard->rows : realloc(heard->rows, (at + 1) * sizeof *rows);
     if (rows != NULL && at < HEARD_MAX) {
+        const int64_t now_us = ot_exec_now_us(c->setup.exec), applied = ask->request.u.heartbeat.applied_version;
+        const int64_t caught_up_us = applied >= coord_view(c->coord)->stamp.version ? now_us : at < heard->count ? rows[at].caught_up_us : -1;
         heard->rows = rows;
         heard->count = OT_MAX(heard->count, at + 1);
-        rows[at] = (struct heard_row){ id, ot_exec_now_us(c->setup.exec), ask->request.u.heartbeat.applied_version };
+        rows[at] = (struct broker_heard){ id, now_us, applied, caught_up_us };
     }
     pthread_mutex_unlock(&heard->mutex);
 }
 
-int64_t broker_coordinator_heard_us(struct broker_coordinator *coordinator, int32_t node_id)
+bool broker_coordinator_heard(struct broker_coordinator *coordinator, int32_t node_id, struct broker_heard *out)
 {
     struct heard *heard = &coordinator->heard;
-    int64_t at_us = -1;
+    bool found = false;
     pthread_mutex_lock(&heard->mutex);
-    for (uint32_t i = 0; i < heard->count; i++)
-        if (heard->rows[i].id == node_id) at_us = heard->rows[i].at_us;
+    for (uint32_t i = 0; i < heard->count && !found; i++) {
+        found = heard->rows[i].id == node_id;
+        if (found) *out = heard->rows[i];
+    }
     pthread_mutex_unlock(&heard->mutex);
-    return at_us;
+    return found;
+}
+
+bool broker_coordinator_progress(struct broker_coordinator *coordinator, int32_t node_id, struct broker_heard *out)
+{
+    uint64_t heard_us;
+    int64_t version;
+    if (!broker_coordinator_heard(coordinator, node_id, out)) *out = (struct broker_heard){ node_id, -1, -1, -1 };
+    if (!coord_voter_heard(coordinator->coord, node_id, &heard_us, &version) || (int64_t)heard_us < out->at_us) return out->at_us >= 0;
+    out->at_us = (int64_t)heard_us;
+    out->applied_version = version;
+    if (version >= coord_view(coordinator->coord)->stamp.version) out->caught_up_us = out->at_us;
+    return true;
 }
 
 int64_t broker_coordinator_applied_least(struct broker_coordinator *coordinator, int64_t since_us)

@@ -66,8 +66,12 @@ void broker_coordinator_ask(struct broker_coordinator *coordinator, struct broke
 const struct coord_value *broker_coordinator_value(const struct broker_coordinator *coordinator);
 void broker_coordinator_leader(const struct broker_coordinator *coordinator, int32_t *leader_out, int32_t *term_out);    /* on its thread */
 struct ot_str broker_coordinator_cluster(const struct broker_coordinator *coordinator);   /* on its thread; the id of the cluster, none before founding or joining */
-/* When a heartbeat of that broker was answered here last, on the clock of the coordinator's executor; -1: never. It tells something while this node leads. Any thread. */
-int64_t broker_coordinator_heard_us(struct broker_coordinator *coordinator, int32_t node_id);
+/* When a heartbeat of that broker was answered here last, on the clock of the coordinator's executor, and what it said that it has applied; when it said last that it has all there was (-1: it
+ * did not). False: none was answered. It tells something while this node leads. Any thread. */
+struct broker_heard { int32_t id; int64_t at_us, applied_version, caught_up_us; };
+bool broker_coordinator_heard(struct broker_coordinator *coordinator, int32_t node_id, struct broker_heard *out);
+/* Likewise, and for a voter what its coordinator said, which is heard of far more often. On its thread. */
+bool broker_coordinator_progress(struct broker_coordinator *coordinator, int32_t node_id, struct broker_heard *out);
 /* Of the brokers heard since then on that clock: the least version of the state that one said it has applied, when it was heard last; INT64_MAX: none was heard. Likewise. */
 int64_t broker_coordinator_applied_least(struct broker_coordinator *coordinator, int64_t since_us);
 /* From a peer: done is posted to the message's home. Any thread. */

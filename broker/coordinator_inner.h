@@ -21,7 +21,7 @@ struct forward {                               /* requests that this node does n
 };
 
 /* When this node, as the coordinator, heard of each broker last. */
-struct heard { pthread_mutex_t mutex; struct heard_row { int32_t id; int64_t at_us, applied_version; } *rows; uint32_t count; };
+struct heard { pthread_mutex_t mutex; struct broker_heard *rows; uint32_t count; };
 
 struct broker_coordinator {
     struct broker_coordinator_setup setup;

@@ -245,6 +245,8 @@ int32_t coord_leader(const struct coord *coord);               /* -1: not known 
 struct ot_str coord_cluster_id(const struct coord *coord);     /* none before founding or joining */
 /* Voters of a value, at most COORD_VOTERS_MAX. */
 uint32_t coord_voters_of(const struct coord_value *value, int32_t *ids_out, struct ot_uuid *dirs_out /* may be NULL */);
+/* While this node leads: when a voter answered a heartbeat of this term last, and the version that it had committed then. False: it did not, or is no voter, or is this node. */
+bool coord_voter_heard(const struct coord *coord, int32_t id, uint64_t *heard_us_out, int64_t *version_out);
 uint64_t coord_hash(const struct coord *coord);                /* of all inputs and outputs so far: same seed, same trace */
 
 #endif

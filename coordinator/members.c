@@ -17,6 +17,19 @@ uint32_t coord_voters_of(const struct coord_value *value, int32_t *ids_out, stru
     return count;
 }
 
+bool coord_voter_heard(const struct coord *coord, int32_t id, uint64_t *heard_us_out, int64_t *version_out)
+{
+    for (uint32_t i = 0; i < coord->peer_count && coord->phase == COORD_PHASE_LEADING && id != coord->config.node_id; i++) {
+        const struct coord_peer *peer = &coord->peers[i];
+        if (peer->id == id && peer->in_committed && peer->round > 0) {
+            *heard_us_out = peer->heard_us;
+            *version_out = peer->committed.stamp.version;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool same_peer(const struct coord_peer *peer, int32_t id, const struct ot_uuid *dir_id)
 {
     return peer->id == id && (!peer->knows_dir || COORD_BUG(ANY_DIRECTORY) || ot_uuid_equal(&peer->dir_id, dir_id));

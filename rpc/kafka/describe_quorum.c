@@ -48,45 +48,58 @@ static bool node_fill(struct rpc_request *request, int32_t id, const struct brok
     return true;
 }
 
+static void row_fill(const struct broker_quorum_row *from, replica_row *to)
+{
+    *to = (replica_row){ .replica_id = from->id, .log_end_offset = from->log_end, .last_fetch_timestamp = from->fetched_ms, .last_caught_up_timestamp = from->caught_up_ms };
+}
+
 static bool quorum_fill(struct rpc_request *request, const struct broker_view *view, struct ot_describe_quorum_response *response)
 {
+    const struct broker_quorum *quorum = &request->call.quorum;
     partition_row *to = &response->topics.items[0].partitions.items[0];
-    struct broker_view_cluster cluster;
-    struct broker_view_broker broker;
+    const size_t most = (size_t)quorum->row_count + 1;
     struct broker_view_voter voter;
-    int32_t most = 0;
-    broker_view_cluster(view, &cluster);
-    for (int32_t after = INT32_MIN; broker_view_next_broker(view, after, &request->arena, &broker); after = broker.id) most++;
-    replica_row *voters = rpc_alloc(request, (size_t)most + 1, sizeof *voters), *observers = rpc_alloc(request, (size_t)most + 1, sizeof *observers);
-    node_row *nodes = rpc_alloc(request, (size_t)most + 1, sizeof *nodes);
-    if (voters == NULL || observers == NULL || nodes == NULL) return false;
-    /* one past the last version, as a log's end is one past its last record */
-    *to = (partition_row){ .leader_id = cluster.controller_id, .leader_epoch = cluster.term, .high_watermark = cluster.version + 1, .current_voters.items = voters,
+    replica_row *voters = rpc_alloc(request, most, sizeof *voters), *observers = rpc_alloc(request, most, sizeof *observers);
+    node_row *nodes = rpc_alloc(request, most, sizeof *nodes);
+    if (quorum->error != OT_OK || voters == NULL || observers == NULL || nodes == NULL) return false;
+    *to = (partition_row){ .leader_id = quorum->leader, .leader_epoch = quorum->term, .high_watermark = quorum->high_watermark, .current_voters.items = voters,
         .observers.items = observers };
-    const int64_t now_ms = ot_exec_wall_ms(ot_conn_exec(request->conn));
-    for (int32_t after = INT32_MIN; broker_view_next_broker(view, after, &request->arena, &broker); after = broker.id) {
-        const bool votes = broker_view_voter(view, broker.id, &voter), leads = broker.id == cluster.controller_id;
-        replica_row *row = votes ? &voters[to->current_voters.count++] : &observers[to->observers.count++];
-        *row = (replica_row){ .replica_id = broker.id, .log_end_offset = cluster.version + 1, .last_fetch_timestamp = leads ? now_ms : -1,
-            .last_caught_up_timestamp = leads ? now_ms : -1 };
-        if (!votes || request->header.version < 2) continue;
+    for (uint32_t i = 0; i < quorum->row_count; i++) {
+        const struct broker_quorum_row *from = &quorum->rows[i];
+        replica_row *row = from->votes ? &voters[to->current_voters.count++] : &observers[to->observers.count++];
+        row_fill(from, row);
+        if (!from->votes || request->header.version < 2 || !broker_view_voter(view, from->id, &voter)) continue;
         row->replica_directory_id = voter.dir_id;
-        if (!node_fill(request, broker.id, &voter, &nodes[response->nodes.count++])) return false;
+        if (!node_fill(request, from->id, &voter, &nodes[response->nodes.count++])) return false;
     }
     response->nodes.items = nodes;
     return true;
 }
 
-RPC_HANDLER(describe_quorum)
+static void respond(struct rpc_request *request, bool metadata)
 {
     struct ot_describe_quorum_response response;
     ot_describe_quorum_response_defaults(&response);
     bool enough = rows_alloc(request, &response);
-    if (enough && is_metadata(body)) {
+    if (enough && metadata) {
         const struct broker_view *view = broker_view_take(request->server->broker);
         enough = quorum_fill(request, view, &response);
         broker_view_give(view);
     }
     if (enough) rpc_respond(request, &response);
     else rpc_reject(request, "too much in one request");
+}
+
+static void described(struct broker_call *call) { respond(rpc_request_of(call), true); }
+
+RPC_HANDLER(describe_quorum)
+{
+    if (!is_metadata(body)) {
+        respond(request, false);
+        return;
+    }
+    rpc_call_init(request, described);
+    request->call.quorum.arena = &request->arena;
+    request->call.quorum.here = request->server->peer;         /* it asks the coordinator, and this is what it is told */
+    broker_quorum(request->server->broker, &request->call.quorum);
 }

@@ -13,6 +13,7 @@
 #include "broker/moves.h"
 #include "broker/peer_rest.h"
 #include "broker/peers.h"
+#include "broker/quorum.h"
 #include "broker/replica_dirs.h"
 #include "broker/telemetry.h"
 #include "broker/transactions.h"
@@ -93,6 +94,7 @@ struct rpc_request {
         struct broker_lag lag;
         struct broker_voter_change voter_change;
         struct broker_control control;
+        struct broker_quorum quorum;
     } call;
     _Alignas(16) uint8_t first[6144];      /* the arena's first block: small requests allocate nothing */
 };

@@ -174,6 +174,20 @@ def test_the_quorum_and_its_changes(make):
     assert {v["replicaId"] for v in quorum(cluster.nodes[4])[0]["currentVoters"]} == {1, 2, 3} - {gone}
 
 
+def test_the_quorum_shows_who_is_behind(make):
+    cluster = started(make())
+    leader = cluster.controller()
+    gone = next(i for i in cluster.nodes if i != leader)
+    cluster.kill(gone)
+    cluster.wait_state(gone, "fenced")
+    create(cluster.nodes[leader], "t", 3)
+    text = tool(cluster, "MetadataQuorumCommand", "describe", "--replication")
+    lags = {int(i): int(lag) for i, lag in re.findall(r"(?m)^(\d)\s+\S+\s+-?\d+\s+(\d+)\s", text)}
+    assert lags.keys() == {1, 2, 3} and lags[leader] == 0 < lags[gone], text
+    text = tool(cluster, "MetadataQuorumCommand", "describe", "--status")
+    assert int(re.search(r"MaxFollowerLag:\s+(\d+)", text).group(1)) > 0, text
+
+
 def lines_of(text):
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 

@@ -4,7 +4,6 @@ import json
 import socket
 import subprocess
 
-import batch
 import harness
 import pytest
 from admin import Admin, error
@@ -95,6 +94,33 @@ def test_what_was_changed_shows_in_the_next_answer_of_every_broker(make):
         cluster.go_on(silent)
         cluster.wait_state(silent, "running")
     cluster.stop()
+
+
+def test_the_quorum_tells_at_every_broker_who_is_behind(make):
+    cluster = make().start()
+    leader = cluster.controller()
+    gone, stays = (i for i in cluster.nodes if i != leader)
+
+    def rows(at):
+        part = quorum(cluster.nodes[at])[0]
+        return part["highWatermark"], {v["replicaId"]: v for v in part["currentVoters"]}
+
+    def level(at, who):
+        end, seen = rows(at)
+        return all(seen[i]["logEndOffset"] == end and 0 < seen[i]["lastCaughtUpTimestamp"] <= seen[i]["lastFetchTimestamp"] for i in who)
+    for at in cluster.nodes:
+        harness.until(lambda at=at: level(at, cluster.nodes), 30, lambda at=at: f"all have all, asked at {at}: {rows(at)}")
+    cluster.kill(gone)
+    cluster.wait_state(gone, "fenced")
+    assert create(cluster.nodes[stays], "after")["errorCode"] == 0
+    for at in (leader, stays):
+        harness.until(lambda at=at: level(at, (leader, stays)), 30, lambda at=at: f"two have all, asked at {at}: {rows(at)}")
+        end, seen = rows(at)
+        assert seen[gone]["logEndOffset"] < end and seen[gone]["lastFetchTimestamp"] < seen[stays]["lastFetchTimestamp"], seen
+        assert seen[gone]["lastCaughtUpTimestamp"] <= seen[gone]["lastFetchTimestamp"], seen
+    cluster.start_one(gone)
+    for at in cluster.nodes:
+        harness.until(lambda at=at: level(at, cluster.nodes), 30, lambda at=at: f"all have all again, asked at {at}: {rows(at)}")
 
 
 def test_a_whole_cluster_comes_back_with_what_it_knew(make):

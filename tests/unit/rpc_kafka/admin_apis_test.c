@@ -438,6 +438,33 @@ static void the_quorum_is_this_broker(void **state)
     door_stop();
 }
 
+static void the_quorum_tells_who_is_behind(void **state)
+{
+    struct ot_describe_quorum_request_partition_data part = { .partition_index = 0 };
+    struct ot_describe_quorum_request_topic_data topic = { .topic_name = ot_str_of("__cluster_metadata"), .partitions = { &part, 1 } };
+    struct ot_describe_quorum_request request = { .topics = { &topic, 1 } };
+    struct ot_describe_quorum_response response;
+    (void)state;
+    door_start();
+    fake.other_host = "other.example";
+    const int fd = client();
+    for (int16_t version = 0; version <= 2; version++) {
+        exchange(fd, OT_API_DESCRIBE_QUORUM, version, &request, &response);
+        const struct ot_describe_quorum_response_partition_data *row = &response.topics.items[0].partitions.items[0];
+        assert_int_equal(row->current_voters.count, 1);
+        assert_int_equal(row->observers.count, 1);
+        assert_int_equal(row->observers.items[0].replica_id, 2);
+        assert_int_equal(row->observers.items[0].log_end_offset, 40);
+        assert_int_equal(row->observers.items[0].last_fetch_timestamp, version >= 1 ? 900 : -1);
+        assert_int_equal(row->observers.items[0].last_caught_up_timestamp, -1);
+        assert_int_equal(row->current_voters.items[0].last_caught_up_timestamp, version >= 1 ? 1000 : -1);
+        assert_false(fake_peers.here);                     /* a client's: the coordinator is asked, wherever it runs */
+    }
+    fake.other_host = NULL;
+    close(fd);
+    door_stop();
+}
+
 static void our_own_feature_is_raised_by_the_coordinator_and_alone(void **state)
 {
     struct ot_update_features_request_feature_update_key keys[] = { { .feature = ot_str_of("ottla.version"), .max_version_level = 2, .upgrade_type = 1 },
@@ -697,7 +724,7 @@ TEST_MAIN(cmocka_unit_test(config_changes_keep_their_order_and_each_resource_has
     cmocka_unit_test(producers_are_told_by_the_leader_alone), cmocka_unit_test(elections_are_not_needed_where_the_leader_is_the_one_to_be),
     cmocka_unit_test(an_election_of_all_looks_at_what_was_decided_before_it_was_asked),
     cmocka_unit_test(reassignments_are_checked_as_kafka_checks_them), cmocka_unit_test(moves_of_a_topic_that_is_named_twice_are_told_twice),
-        cmocka_unit_test(the_quorum_is_this_broker), cmocka_unit_test(features_stay_at_their_level), cmocka_unit_test(our_own_feature_is_raised_by_the_coordinator_and_alone),
+        cmocka_unit_test(the_quorum_is_this_broker), cmocka_unit_test(the_quorum_tells_who_is_behind), cmocka_unit_test(features_stay_at_their_level), cmocka_unit_test(our_own_feature_is_raised_by_the_coordinator_and_alone),
     cmocka_unit_test(a_subscription_is_described_with_what_it_says_and_what_it_leaves_open),
     cmocka_unit_test(clients_push_what_they_are_asked_for), cmocka_unit_test(replicas_stay_in_their_directory),
     cmocka_unit_test(there_are_no_quotas_and_none_is_taken), cmocka_unit_test(there_are_no_credentials))

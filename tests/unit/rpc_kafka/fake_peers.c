@@ -5,6 +5,7 @@
 #include "broker/lag.h"
 #include "broker/peer_rest.h"
 #include "broker/peers.h"
+#include "broker/quorum.h"
 #include "broker/voter_change.h"
 
 #include <stdio.h>
@@ -129,6 +130,24 @@ void broker_control(struct broker *broker, struct broker_control *control)
     fake.raised = control->kind == BROKER_RAISE && control->error == OT_OK && !control->validate_only ? control->level : fake.raised;
     control->call.task.run = done;
     ot_exec_post(control->call.home, &control->call.task);
+}
+
+/* Its second broker follows, and was heard of last at 900, three versions ago. */
+void broker_quorum(struct broker *broker, struct broker_quorum *quorum)
+{
+    const bool two = fake.other_host != NULL;
+    (void)broker;
+    fake_peers.here = quorum->here;
+    quorum->leader = fake.controller_id;
+    quorum->term = 3;
+    quorum->high_watermark = 43;
+    quorum->rows = ot_arena_array(quorum->arena, 2, sizeof *quorum->rows);
+    quorum->error = quorum->rows == NULL ? OT_ERR_NO_MEMORY : OT_OK;
+    quorum->row_count = quorum->rows == NULL ? 0 : two ? 2 : 1;
+    if (quorum->row_count > 0) quorum->rows[0] = (struct broker_quorum_row){ .id = fake.node_id, .votes = true, .log_end = 43, .fetched_ms = 1000, .caught_up_ms = 1000 };
+    if (quorum->row_count > 1) quorum->rows[1] = (struct broker_quorum_row){ .id = 2, .log_end = 40, .fetched_ms = 900, .caught_up_ms = -1 };
+    quorum->call.task.run = done;
+    ot_exec_post(quorum->call.home, &quorum->call.task);
 }
 
 /* the gRPC door's tests have their own */
