@@ -196,6 +196,17 @@ uint32_t coord_place_order(const struct coord_live *live, uint32_t *order_out)
     return count;
 }
 
+uint32_t coord_place_away(const struct coord_live *live, uint32_t *order_out)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < live->count; i++) {
+        if (!takes_replicas(live, i) && !live->brokers[i].leaving) {
+            order_out[count++] = i;
+        }
+    }
+    return count;
+}
+
 static uint32_t chosen_of_rack(const struct coord_live *live, const int32_t *chosen, int32_t count, const struct coord_live_broker *candidate, bool *is_chosen_out)
 {
     uint32_t same = 0;
@@ -207,16 +218,17 @@ static uint32_t chosen_of_rack(const struct coord_live *live, const int32_t *cho
     return same;
 }
 
-bool coord_place(const struct coord_live *live, const uint32_t *order, uint32_t order_count, int32_t replica_count, uint32_t start, int32_t index,
+bool coord_place(const struct coord_live *live, const uint32_t *order, uint32_t order_count, uint32_t away_count, int32_t replica_count, uint32_t start, int32_t index,
     int32_t *replicas_out)
 {
-    if (replica_count < 1 || (uint32_t)replica_count > order_count) {
+    if (replica_count < 1 || order_count == 0 || (uint32_t)replica_count > order_count + away_count) {
         return false;
     }
+    const int32_t here = (int32_t)OT_MIN((uint32_t)replica_count, order_count);
     uint64_t place = (uint64_t)start + (uint32_t)index;
     uint32_t first = (uint32_t)(place % order_count), shift = (uint32_t)(place / order_count);     /* shift: the next round of leaders gets other followers */
     replicas_out[0] = live->brokers[order[first]].id;
-    for (int32_t k = 1; k < replica_count; k++) {
+    for (int32_t k = 1; k < here; k++) {
         const struct coord_live_broker *best = NULL;
         uint32_t best_same = UINT32_MAX;
         for (uint32_t step = 0; step < order_count - 1 && best_same > 0; step++) {
@@ -231,6 +243,9 @@ bool coord_place(const struct coord_live *live, const uint32_t *order, uint32_t 
         }
         OT_ASSERT(best != NULL);
         replicas_out[k] = best->id;
+    }
+    for (int32_t k = here; k < replica_count; k++) {
+        replicas_out[k] = live->brokers[order[order_count + (place + (uint32_t)(k - here)) % away_count]].id;
     }
     return true;
 }

@@ -45,8 +45,11 @@ void coord_partition_found(struct coord_partition *row, const int32_t *replicas,
 /* ---- placement: replicas over racks in turn, leaders over brokers in turn ---- */
 /* The live brokers in an order that changes the rack at each step while it can, as indexes into live->brokers (room for live->count). Returns how many. */
 uint32_t coord_place_order(const struct coord_live *live, uint32_t *order_out);
-/* Replicas of partition `index`. start: where this topic begins (any number). False: fewer live brokers than asked. */
-bool coord_place(const struct coord_live *live, const uint32_t *order, uint32_t order_count, int32_t replica_count, uint32_t start, int32_t index,
+/* Those that would take replicas and are away at the moment, in the order of their ids, likewise. */
+uint32_t coord_place_away(const struct coord_live *live, uint32_t *order_out);
+/* Replicas of partition `index`. start: where this topic begins (any number). order: the live ones, and behind them those that are away, which stand last and only where the live ones do not
+ * suffice, as with Kafka: they are not in sync before they are back. False: nobody lives, or there are fewer brokers than asked. */
+bool coord_place(const struct coord_live *live, const uint32_t *order, uint32_t order_count, uint32_t away_count, int32_t replica_count, uint32_t start, int32_t index,
     int32_t *replicas_out);
 uint32_t coord_live_count(const struct coord_live *live);     /* that take replicas */
 

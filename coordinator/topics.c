@@ -4,7 +4,7 @@
 
 #define REFUSE(turn, error, ...) coord_refuse((turn)->request, OT_ERR_##error, __VA_ARGS__)
 
-struct plan { int32_t first, end, replication_factor, min_isr, leader_epoch; uint32_t start, order_count; };
+struct plan { int32_t first, end, replication_factor, min_isr, leader_epoch; uint32_t start, order_count, away_count; };
 
 static const struct coord_topic_ask *ask_of(const struct coord_turn *turn) { return &turn->request->u.topic; }
 
@@ -50,15 +50,18 @@ static enum ot_err plan_replicas(struct coord_turn *turn, struct plan *plan, int
     if (ask->assignment_count > 0) {
         return OT_OK;
     }
-    uint32_t live = coord_live_count(&turn->coord->live);
-    if (plan->replication_factor < 1 || (uint32_t)plan->replication_factor > live) {
-        return REFUSE(turn, INVALID_REPLICATION_FACTOR, "replication factor %d cannot be reached: %u broker%s live", plan->replication_factor, live,
-            live == 1 ? " is" : "s are");
+    plan->order_count = coord_place_order(&turn->coord->live, turn->coord->order);
+    plan->away_count = coord_place_away(&turn->coord->live, turn->coord->order + plan->order_count);
+    const uint32_t most = plan->order_count + plan->away_count;
+    if (plan->order_count == 0) {
+        return REFUSE(turn, INVALID_REPLICATION_FACTOR, "no broker that may lead is live");
+    }
+    if (plan->replication_factor < 1 || (uint32_t)plan->replication_factor > most) {
+        return REFUSE(turn, INVALID_REPLICATION_FACTOR, "replication factor %d cannot be reached: %u broker%s registered", plan->replication_factor, most, most == 1 ? " is" : "s are");
     }
     if (plan->replication_factor > COORD_REPLICAS_MAX) {
         return REFUSE(turn, INVALID_REPLICATION_FACTOR, "replication factor %d is above %d, the most there can be", plan->replication_factor, COORD_REPLICAS_MAX);
     }
-    plan->order_count = coord_place_order(&turn->coord->live, turn->coord->order);
     return OT_OK;
 }
 
@@ -85,7 +88,7 @@ static enum ot_err put_partitions(struct coord_turn *turn, const struct ot_uuid 
         const int32_t *replicas = placed;
         if (ask->assignment_count > 0) {
             replicas = ask->assignments[index - plan->first].brokers;
-        } else if (!coord_place(&coord->live, coord->order, plan->order_count, plan->replication_factor, plan->start, index, placed)) {
+        } else if (!coord_place(&coord->live, coord->order, plan->order_count, plan->away_count, plan->replication_factor, plan->start, index, placed)) {
             return REFUSE(turn, INVALID_REPLICATION_FACTOR, "replication factor %d cannot be reached", plan->replication_factor);
         }
         struct coord_partition row;
@@ -363,7 +366,8 @@ enum ot_err coord_ask_create_partitions(struct coord_turn *turn)
         return REFUSE(turn, INVALID_PARTITIONS, "Topic already has %d partition(s).", plan.first);
     }
     if (plan.end < plan.first) {
-        return REFUSE(turn, INVALID_PARTITIONS, "The topic currently has %d partition(s); %d would not be an increase.", plan.first, plan.end);
+        return REFUSE(turn, INVALID_PARTITIONS, "The topic %.*s currently has %d partition(s); %d would not be an increase.", (int)OT_MIN(topic.name.bytes, 100u), topic.name.data,
+            plan.first, plan.end);
     }
     if (ask->assignment_count > 0 && ask->assignment_count != (uint32_t)(plan.end - plan.first)) {
         return REFUSE(turn, INVALID_REPLICA_ASSIGNMENT, "Attempted to add %d additional partition(s), but %u assignment(s) were given.", plan.end - plan.first,

@@ -4,6 +4,7 @@ import json
 import socket
 import subprocess
 
+import batch
 import harness
 import pytest
 from admin import Admin, error
@@ -94,6 +95,27 @@ def test_what_was_changed_shows_in_the_next_answer_of_every_broker(make):
         cluster.go_on(silent)
         cluster.wait_state(silent, "running")
     cluster.stop()
+
+
+def test_topics_are_made_and_grow_while_a_broker_is_away(make):
+    cluster = make().start()
+    leader = cluster.controller()
+    gone = next(i for i in cluster.nodes if i != leader)
+    cluster.kill(gone)
+    cluster.wait_state(gone, "fenced")
+    one = cluster.nodes[leader]
+    assert create(one, "t", partitions=2, replication=3, min_insync_replicas=2)["errorCode"] == 0
+    assert create(one, "more", replication=4)["errorCode"] == 38            # INVALID_REPLICATION_FACTOR: three are registered
+    with one.connect(timeout_s=40) as c:
+        grown = c.ask("CreatePartitions", 3, {"topics": [{"name": "t", "count": 3, "assignments": None}], "timeoutMs": 10000, "validateOnly": False})["results"][0]
+        assert grown["errorCode"] == 0, grown
+    parts = topics_of(one)["t"]["partitions"]
+    assert len(parts) == 3 and all(p["replicaNodes"][2] == gone and gone not in p["isrNodes"] and len(p["isrNodes"]) == 2 for p in parts), parts
+    first = next(p for p in parts if p["partitionIndex"] == 0)["leaderId"]
+    with cluster.nodes[first].connect(timeout_s=40) as c:
+        harness.until(lambda: Admin(c).produce_raw("t", batch.build([b"x"]))["errorCode"] == 0, 20, "acknowledged by two")
+    cluster.start_one(gone)
+    harness.until(lambda: all(len(p["isrNodes"]) == 3 for p in topics_of(one)["t"]["partitions"]), 30, lambda: f"all in sync: {topics_of(one)}")
 
 
 def test_the_quorum_tells_at_every_broker_who_is_behind(make):

@@ -269,7 +269,7 @@ static void replicas_are_spread_over_brokers_and_racks(void **state)
     uint32_t count = coord_place_order(&live, order);
     assert_int_equal(count, BROKERS);
     for (int32_t index = 0; index < 60; index++) {
-        assert_true(coord_place(&live, order, count, 3, 17, index, replicas));
+        assert_true(coord_place(&live, order, count, 0, 3, 17, index, replicas));
         uint32_t seen = 0;
         for (int k = 0; k < 3; k++) {
             seen |= 1u << racks[replicas[k] - 1];
@@ -294,15 +294,40 @@ static void placement_takes_only_live_brokers_and_says_when_they_do_not_suffice(
     uint32_t count = coord_place_order(&live, order);
     assert_int_equal(count, 4);
     assert_int_equal(coord_live_count(&live), 4);
-    assert_false(coord_place(&live, order, count, 5, 0, 0, replicas));
+    assert_false(coord_place(&live, order, count, 0, 5, 0, 0, replicas));
     for (int32_t index = 0; index < 20; index++) {
-        assert_true(coord_place(&live, order, count, 4, 3, index, replicas));
+        assert_true(coord_place(&live, order, count, 2, 4, 3, index, replicas));
         uint32_t seen = 0;
         for (int k = 0; k < 4; k++) {
             seen |= 1u << replicas[k];
         }
         assert_int_equal(seen, 1u << 1 | 1u << 3 | 1u << 4 | 1u << 6);
     }
+}
+
+static void who_is_away_stands_last_where_the_live_ones_do_not_suffice(void **state)
+{
+    (void)state;
+    uint32_t order[BROKERS];
+    int32_t replicas[BROKERS];
+    brokers[1].live = brokers[4].live = false;
+    brokers[5].live = false;
+    brokers[5].leaving = true;
+    const uint32_t count = coord_place_order(&live, order), away = coord_place_away(&live, order + count);
+    assert_int_equal(count, 3);
+    assert_int_equal(away, 2);                         /* 2 and 5: who leaves gets none */
+    uint32_t holds[BROKERS + 1] = { 0 };
+    for (int32_t index = 0; index < 20; index++) {
+        assert_true(coord_place(&live, order, count, away, 4, 0, index, replicas));
+        for (int k = 0; k < 3; k++) assert_true(brokers[replicas[k] - 1].live);
+        holds[replicas[3]]++;
+    }
+    assert_int_equal(holds[2], 10);
+    assert_int_equal(holds[5], 10);
+    assert_true(coord_place(&live, order, count, away, 5, 0, 0, replicas));
+    assert_true(replicas[3] != replicas[4]);
+    assert_false(coord_place(&live, order, count, away, 6, 0, 0, replicas));
+    assert_false(coord_place(&live, order, 0, away, 1, 0, 0, replicas));
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, all_live)
@@ -312,4 +337,4 @@ TEST_MAIN(TEST(the_preferred_live_replica_leads_a_new_partition), TEST(a_leaving
     TEST(a_sole_replica_always_comes_back_and_its_loss_is_remembered),
     TEST(a_durable_leader_loses_nothing_by_a_machine_crash), TEST(another_leader_ends_what_only_the_last_one_had_flushed),
     TEST(lowering_min_isr_empties_elr_in_the_same_change), TEST(random_histories_keep_the_invariants),
-    TEST(those_in_maintenance_lead_only_when_nobody_else_can), TEST(who_leaves_gets_no_replicas_and_is_not_counted), TEST(replicas_are_spread_over_brokers_and_racks), TEST(placement_takes_only_live_brokers_and_says_when_they_do_not_suffice))
+    TEST(those_in_maintenance_lead_only_when_nobody_else_can), TEST(who_leaves_gets_no_replicas_and_is_not_counted), TEST(replicas_are_spread_over_brokers_and_racks), TEST(placement_takes_only_live_brokers_and_says_when_they_do_not_suffice), TEST(who_is_away_stands_last_where_the_live_ones_do_not_suffice))

@@ -298,6 +298,40 @@ static void numbers_out_of_bounds_are_refused_with_numbers(void **state)
     assert_int_equal(value()->row_count, 3);   /* cluster, voter, broker */
 }
 
+static void topics_are_made_and_grow_while_a_broker_is_away(void **state)
+{
+    (void)state;
+    for (uint8_t id = 2; id <= 3; id++) assert_int_equal(desk_register(desk, id, id, COORD_BOOT_CLEAN), OT_OK);
+    uint8_t room[4096];
+    struct ot_arena arena;
+    struct ot_coord_broker_row broker;
+    ot_arena_init_with(&arena, room, sizeof room, 0);
+    assert_int_equal(coord_broker_get(value(), 3, &arena, &broker), OT_OK);
+    struct coord_request ask = { .ask = COORD_ASK_FENCE, .if_version = -1, .u.fence = { 3, broker.broker_epoch } };
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_OK);
+    ask = desk_create("three", 2);
+    ask.u.topic.replication_factor = 3;
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_OK);
+    ask = (struct coord_request){ .ask = COORD_ASK_CREATE_PARTITIONS, .if_version = -1, .u.topic = { .name = ot_str_of("three"), .partition_count = 5 } };
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_OK);
+    for (int32_t index = 0; index < 5; index++) {
+        const struct coord_partition row = partition("three", index);
+        assert_int_equal(row.replica_count, 3);
+        assert_int_equal(row.replicas[2], 3);
+        assert_int_equal(row.isr, 3);          /* the first two; the third has to come first */
+        assert_int_equal(row.leader, row.replicas[0]);
+    }
+    ask = desk_create("four", 1);
+    ask.u.topic.replication_factor = 4;
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_ERR_INVALID_REPLICATION_FACTOR);
+    assert_int_equal(create("usual", 1), OT_OK);
+    assert_int_equal(partition("usual", 0).replica_count, 2);  /* who does not say gets as many as live */
+}
+
 static void a_change_against_another_version_is_refused(void **state)
 {
     (void)state;
@@ -465,6 +499,7 @@ int main(void)
         TEST(names_that_differ_in_dots_and_underscores_only_collide),
         TEST(assignments_are_checked_one_by_one),
         TEST(numbers_out_of_bounds_are_refused_with_numbers),
+        TEST(topics_are_made_and_grow_while_a_broker_is_away),
         TEST(a_change_against_another_version_is_refused),
         TEST(used_up_memory_refuses_growth_and_still_takes_deletions),
         TEST(min_isr_follows_its_config_in_the_same_publication),
