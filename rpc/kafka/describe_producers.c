@@ -1,4 +1,4 @@
-/* DescribeProducers: who produces to partitions that this broker leads, and their open transactions. */
+/* DescribeProducers: who produces to partitions of which this broker holds a replica, led here or not, and their open transactions. Who looks for hanging ones asks a broker about all that it holds. */
 #include "rpc/kafka/request.h"
 
 #include "base/wire/describe_producers_request.h"
@@ -10,7 +10,6 @@ static enum ot_err producers_fill(struct rpc_request *request, struct broker_par
 {
     struct broker_partition_state state;
     broker_partition_state(partition, &state);
-    if (!state.leader) return OT_ERR_NOT_LEADER_OR_FOLLOWER;
     if (!state.open) return state.offline ? OT_ERR_KAFKA_STORAGE_ERROR : OT_ERR_NOT_LEADER_OR_FOLLOWER;
     struct eng_producer_view *found = rpc_alloc(request, state.producer_count, sizeof *found);
     to->active_producers.items = rpc_alloc(request, state.producer_count, sizeof *to->active_producers.items);
@@ -25,13 +24,23 @@ static enum ot_err producers_fill(struct rpc_request *request, struct broker_par
     return OT_OK;
 }
 
+/* No replica of it is here: whether there is such a partition at all. */
+static enum ot_err elsewhere(const struct rpc_request *request, struct ot_str topic, int32_t index)
+{
+    int32_t leader;
+    const struct broker_view *view = broker_view_take(request->server->broker);
+    const bool known = broker_view_leader(view, topic, index, &leader);
+    broker_view_give(view);
+    return known ? OT_ERR_NOT_LEADER_OR_FOLLOWER : OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+}
+
 static bool partition_answer(struct rpc_request *request, struct ot_str topic, int32_t index, partition_row *to)
 {
     enum ot_err error = broker_topic_name_check(topic);
     *to = (partition_row){ .partition_index = index, .error_message.null = true };
     if (error == OT_OK) {
         struct broker_partition *partition = broker_partition_find(request->server->broker, topic, index);
-        error = partition == NULL ? OT_ERR_UNKNOWN_TOPIC_OR_PARTITION : producers_fill(request, partition, to);
+        error = partition == NULL ? elsewhere(request, topic, index) : producers_fill(request, partition, to);
         broker_partition_put(partition);
     }
     if (error == OT_ERR_NO_MEMORY) return false;

@@ -188,6 +188,30 @@ def test_the_quorum_shows_who_is_behind(make):
     assert int(re.search(r"MaxFollowerLag:\s+(\d+)", text).group(1)) > 0, text
 
 
+def test_transactions_are_told_by_every_broker(make):
+    """Also what a broker only follows: who looks for hanging transactions asks a broker about all that it holds."""
+    cluster = started(make())
+    create(cluster.nodes[1], "t", 2, min_insync_replicas=2)
+    whole(cluster, ["t"])
+    producer = Producer({"bootstrap.servers": cluster.bootstrap(), "transactional.id": "open", "transaction.timeout.ms": 120000})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("t", b"x", partition=0)
+    assert producer.flush(30) == 0
+
+    def say(*words):
+        return java(TOOLS + "TransactionsCommand", "--bootstrap-server", cluster.bootstrap(), *words)
+    assert re.search(r"(?m)^open\s+\d+\s+\d+\s+Ongoing", say("list"))
+    assert re.search(r"(?m)^\d\s+open\s.*Ongoing.*\st-0\s", described := say("describe", "--transactional-id", "open")), described
+    for i in cluster.nodes:
+        told = say("describe-producers", "--topic", "t", "--partition", 0, "--broker-id", i)
+        assert re.search(r"(?m)^\d+\s+0\s+\S+\s+0\s+\d+\s+0\s*$", told), told           # its epoch, its last sequence, where its transaction began
+        found = say("find-hanging", "--broker-id", i)
+        assert "ERROR" not in found and len(found.strip().splitlines()) == 1, found      # not yet: it is as old as no transaction that hangs
+    say("abort", "--topic", "t", "--partition", 0, "--start-offset", 0)
+    assert re.search(r"(?m)^-?\d+\s.*None\s*$", told := say("describe-producers", "--topic", "t", "--partition", 0)), told
+
+
 def lines_of(text):
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 

@@ -118,6 +118,26 @@ def test_topics_are_made_and_grow_while_a_broker_is_away(make):
     harness.until(lambda: all(len(p["isrNodes"]) == 3 for p in topics_of(one)["t"]["partitions"]), 30, lambda: f"all in sync: {topics_of(one)}")
 
 
+def test_every_replica_tells_who_produces(make):
+    """Kafka's transactions tool asks a broker about all that it holds, led there or not; UNKNOWN_TOPIC_OR_PARTITION of a partition that there is would be asked again for a minute."""
+    cluster = make().start()
+    one = cluster.nodes[1]
+    assert create(one, "t", replication=3)["errorCode"] == create(one, "sole", replication=1)["errorCode"] == 0
+    first, home = (topics_of(one)[name]["partitions"][0]["leaderId"] for name in ("t", "sole"))
+
+    def told(at, name):
+        with cluster.nodes[at].connect() as c:
+            row = c.ask("DescribeProducers", 0, {"topics": [{"name": name, "partitionIndexes": [0]}]})["topics"][0]["partitions"][0]
+        return row["errorCode"], [(p["producerId"], p["producerEpoch"], p["lastSequence"]) for p in row["activeProducers"]]
+    with cluster.nodes[first].connect(timeout_s=40) as c:
+        number, epoch = Admin(c).producer_id()
+        harness.until(lambda: Admin(c).produce_raw("t", batch.build([b"x", b"y"], producer=(number, epoch, 0)))["errorCode"] == 0, 20, "written")
+    for at in cluster.nodes:
+        harness.until(lambda at=at: told(at, "t") == (0, [(number, epoch, 1)]), 20, lambda at=at: f"told at {at}: {told(at, 't')}")
+        harness.until(lambda at=at: told(at, "sole") == ((0 if at == home else 6), []), 20, lambda at=at: f"told at {at}: {told(at, 'sole')}")      # NOT_LEADER_OR_FOLLOWER
+        assert told(at, "nada")[0] == 3                                     # UNKNOWN_TOPIC_OR_PARTITION
+
+
 def test_the_quorum_tells_at_every_broker_who_is_behind(make):
     cluster = make().start()
     leader = cluster.controller()

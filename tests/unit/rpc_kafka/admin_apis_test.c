@@ -237,7 +237,7 @@ static void named_partitions_come_sorted_once_and_odd_cursors_are_refused(void *
     door_stop();
 }
 
-static void producers_are_told_by_the_leader_alone(void **state)
+static void producers_are_told_by_every_replica(void **state)
 {
     int32_t indexes[] = { 0, 9 };
     struct ot_describe_producers_request_topic_request topics[] = { { .name = ot_str_of("a"), .partition_indexes = { indexes, 2 } },
@@ -256,8 +256,11 @@ static void producers_are_told_by_the_leader_alone(void **state)
     assert_int_equal(response.topics.items[0].partitions.items[1].error_code, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
     assert_int_equal(response.topics.items[1].partitions.items[0].error_code, OT_ERR_INVALID_TOPIC_EXCEPTION);
     fake.leader_elsewhere = 2;
+    fake.parts_elsewhere = 9;                  /* UNKNOWN_TOPIC_OR_PARTITION of a partition that there is would be asked again and again */
     exchange(fd, OT_API_DESCRIBE_PRODUCERS, 0, &request, &response);
-    assert_int_equal(response.topics.items[0].partitions.items[0].error_code, OT_ERR_NOT_LEADER_OR_FOLLOWER);
+    assert_int_equal(response.topics.items[0].partitions.items[1].error_code, OT_ERR_NOT_LEADER_OR_FOLLOWER);
+    assert_int_equal(response.topics.items[0].partitions.items[0].error_code, 0);
+    assert_int_equal(response.topics.items[0].partitions.items[0].active_producers.count, 2);
     close(fd);
     door_stop();
 }
@@ -721,7 +724,7 @@ static void there_are_no_credentials(void **state)
 TEST_MAIN(cmocka_unit_test(config_changes_keep_their_order_and_each_resource_has_one_result), cmocka_unit_test(alter_configs_replaces_the_whole_set),
     cmocka_unit_test(resources_are_listed_by_type), cmocka_unit_test(directories_tell_sizes_and_room_and_only_what_was_asked),
     cmocka_unit_test(the_cursor_leads_through_all_partitions), cmocka_unit_test(named_partitions_come_sorted_once_and_odd_cursors_are_refused),
-    cmocka_unit_test(producers_are_told_by_the_leader_alone), cmocka_unit_test(elections_are_not_needed_where_the_leader_is_the_one_to_be),
+    cmocka_unit_test(producers_are_told_by_every_replica), cmocka_unit_test(elections_are_not_needed_where_the_leader_is_the_one_to_be),
     cmocka_unit_test(an_election_of_all_looks_at_what_was_decided_before_it_was_asked),
     cmocka_unit_test(reassignments_are_checked_as_kafka_checks_them), cmocka_unit_test(moves_of_a_topic_that_is_named_twice_are_told_twice),
         cmocka_unit_test(the_quorum_is_this_broker), cmocka_unit_test(the_quorum_tells_who_is_behind), cmocka_unit_test(features_stay_at_their_level), cmocka_unit_test(our_own_feature_is_raised_by_the_coordinator_and_alone),
