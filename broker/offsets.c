@@ -101,6 +101,7 @@ static enum ot_err delete_records(struct broker_offsets_part *part, struct broke
     const struct broker_topic_config *config = atomic_load_explicit(&owner->topic->config, memory_order_acquire);
     int64_t high_watermark = atomic_load(&owner->high_watermark);
     int64_t before = part->at == -1 ? high_watermark : part->at;
+    if (owner->topic->internal) return OT_ERR_INVALID_TOPIC_EXCEPTION;  /* whatever its policy is: it would cost groups their offsets, or transactions their outcome */
     for (const char *policy = config->cleanup_policy;; policy++) {      /* compacted only: nothing may be cut off its head */
         if (*policy == 0) return OT_ERR_POLICY_VIOLATION;
         if (*policy == 'd') break;

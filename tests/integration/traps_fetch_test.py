@@ -444,6 +444,15 @@ def test_delete_records(admin, topic, version):
     assert admin.list_offset(topic, -2)["offset"] == 6 and admin.produce(topic, "g") == 6
 
 
+def test_delete_records_is_refused_on_an_internal_topic(admin):
+    """Whatever its cleanup.policy says: it would cost groups their offsets."""
+    def there():
+        answer = admin.connection.ask("FindCoordinator", 4, {"keyType": 0, "coordinatorKeys": ["g"]})["coordinators"][0]
+        return error(answer) == "NONE"
+    until(there, 30, "a coordinator of groups")
+    assert error(admin.delete_records("__consumer_offsets", -1)) == "INVALID_TOPIC_EXCEPTION"
+
+
 def test_delete_records_is_refused_on_a_compacted_topic(admin, name):
     admin.create(name, cleanup_policy="compact")
     admin.produce(name, "x", keys=[b"k"])
