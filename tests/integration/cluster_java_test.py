@@ -25,7 +25,8 @@ def _java():
 
 
 def tool(cluster, name, *arguments, check=True):
-    text = java(TOOLS + name, *arguments, "--bootstrap-server", cluster.bootstrap(), check=check)
+    at = ["--bootstrap-server", cluster.bootstrap()]
+    text = java(TOOLS + name, *([*arguments, *at] if name == "ClusterTool" else [*at, *arguments]), check=check)       # one tool has it behind its command, another before, the rest anywhere
     assert not check or "\tat " not in text, text
     return text
 
