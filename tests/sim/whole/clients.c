@@ -185,6 +185,8 @@ static void deleted(void *arg, enum ot_err err, int64_t start)
     struct held *held = &whole->w.brokers[sent->broker].held[sent->partition];
     if (err == OT_OK) {
         mirror_look(whole, sent->broker);
+    }
+    if (err == OT_OK && held->truncations == (int64_t)sent->number) {      /* else it is no replica any more, or was none for a while: that log is gone */
         HOLDS(30, held->start >= start);
         held->told_start = OT_MAX(held->told_start, start);
         whole->deletions++;
@@ -202,7 +204,7 @@ static void delete_some(struct whole *whole, uint32_t partition)
     const bool all = ot_rng_chance(&w->rng, 0.3);      /* that is committed */
     const int64_t end = w->committed_end[partition], before = all ? end : w->deleted_to[partition] + (int64_t)ot_rng_below(&w->rng, (uint64_t)(end - w->deleted_to[partition]) + 1);
     struct sent *sent = malloc(sizeof *sent);
-    *sent = (struct sent){ whole, index, partition, 0, 0 };
+    *sent = (struct sent){ whole, index, partition, 0, (uint64_t)w->brokers[index].held[partition].truncations };
     w->deleted_to[partition] = OT_MAX(w->deleted_to[partition], before);
     server_delete(whole->hosts[index].server, (int32_t)partition, before, deleted, sent);
     mirror_look(whole, index);

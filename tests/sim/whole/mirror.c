@@ -128,6 +128,7 @@ static void look(struct whole *whole, uint32_t index, uint32_t partition)
     if (!log.open) {
         if (mirror->seen && !log.hosted) {     /* not its any more: the files go */
             held->end = held->flushed = held->start = held->told_start = 0;
+            held->truncations++;
             held->replica = (struct replica){ 0 };
             *mirror = (struct mirror){ .cutting = true };          /* and may come up again if it crashes before they have */
         }
