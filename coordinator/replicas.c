@@ -343,9 +343,20 @@ static enum ot_err cancel(struct coord_turn *turn, struct coord_partition *row)
     if ((members & ~row->adding) == 0 && members != 0) {
         return REFUSE(turn, INVALID_REPLICA_ASSIGNMENT, "only the replicas that were to be added are in sync: it cannot be undone");
     }
-    bool leaves = row->leader != -1 && (coord_replica_bit(row, row->leader) & row->adding) != 0;
+    const uint64_t leader = row->leader == -1 ? 0 : coord_replica_bit(row, row->leader);
+    if (row->adding == 0 && row->successor != 0 && (leader & row->removing) != 0) {
+        return REFUSE(turn, NO_REASSIGNMENT_IN_PROGRESS, "the reassignment is at its last step: the leader, which is to go, hands over");
+    }
+    const bool leaves = (leader & row->adding) != 0;
+    const struct coord_live_broker *broker = leaves ? coord_live_find(&turn->coord->live, row->leader) : NULL;
     row->successor = 0;
-    int32_t count = without(row, row->adding, kept);
+    if (broker != NULL && broker->live && !COORD_BUG(MOVES_AT_ONCE)) {         /* it goes as after any move, once another one has all that it acknowledged: see maybe_finish */
+        row->removing = row->adding;
+        row->adding = 0;
+        row->elr = enough(row) ? 0 : row->elr;
+        return OT_OK;
+    }
+    const int32_t count = without(row, row->adding, kept);
     row->removing = 0;
     set_replicas(row, kept, count);
     row->adding = 0;

@@ -494,6 +494,33 @@ static void a_cancelled_reassignment_lets_those_lead_that_were_there_before(void
     assert_int_equal(row_of(desk).leader, 3);
 }
 
+/* 4 leads, was to come, and comes no more: it lives, so whoever leads instead has all of it first. */
+static void a_cancelled_reassignment_lets_the_leader_hand_over(void **state)
+{
+    struct desk *desk = *state;
+    int32_t target[] = { 4, 5 }, four[] = { 4, 1, 2, 3 };
+    assert_int_equal(desk_register(desk, 5, 5, COORD_BOOT_CLEAN), OT_OK);
+    assert_int_equal(reassign(desk, target, 2), OT_OK);
+    assert_int_equal(alter(desk, four, 4), OT_OK);
+    assert_int_equal(fence(desk, 1), OT_OK);
+    struct coord_partition row = row_of(desk);
+    assert_int_equal(row.leader, 4);
+    const int32_t epoch = row_of(desk).leader_epoch;
+    assert_int_equal(reassign(desk, NULL, 0), OT_OK);
+    row = row_of(desk);
+    assert_int_equal(row.leader, 4);
+    assert_int_equal(row.leader_epoch, epoch);
+    assert_int_equal(row.adding, 0);
+    assert_int_equal(row.removing, coord_replica_bit(&row, 4) | coord_replica_bit(&row, 5));
+    assert_int_equal(row.successor, coord_replica_bit(&row, 2));
+    assert_int_equal(reassign(desk, NULL, 0), OT_ERR_NO_REASSIGNMENT_IN_PROGRESS);     /* once more would keep who was to come */
+    assert_int_equal(says(desk, COORD_HANDS_OVER), OT_OK);
+    row = row_of(desk);
+    assert_int_equal(row.leader, 2);
+    assert_int_equal(row.replica_count, 3);
+    assert_int_equal(row.removing | row.adding | row.successor, 0);
+}
+
 static void the_last_one_in_sync_keeps_its_lead_when_it_stops(void **state)
 {
     struct desk *desk = *state;
@@ -647,6 +674,7 @@ int main(void)
         TEST(a_leader_that_gives_up_goes_on), TEST(a_leader_that_dies_while_it_hands_over_is_followed_by_the_rules), TEST(a_successor_that_is_in_sync_no_more_is_none),
         TEST(a_successor_that_stops_is_none_and_the_leader_goes_on), TEST(many_leaders_are_asked_for_at_once), TEST(a_reassignment_whose_leader_dies_at_its_end_is_finished_by_the_next), TEST(a_second_move_takes_the_place_of_a_handover),
         TEST(a_reassignment_can_be_cancelled_and_replaced), TEST(a_cancelled_reassignment_lets_those_lead_that_were_there_before),
+        TEST(a_cancelled_reassignment_lets_the_leader_hand_over),
         TEST(a_reassignment_to_fewer_replicas_than_min_isr_counted_on_lowers_it),
         TEST(a_preferred_election_passes_over_a_broker_in_maintenance), TEST(a_broker_that_leaves_gets_nothing_new), TEST(who_was_forgotten_comes_back_without_marks),
         TEST(a_second_broker_of_the_same_id_is_refused_while_the_first_one_lives), TEST(a_voter_is_not_forgotten), TEST(a_voter_alone_does_not_resign),
