@@ -126,7 +126,7 @@ static void look(struct whole *whole, uint32_t index, uint32_t partition)
     server_log(whole->hosts[index].server, (int32_t)partition, &log);
     held->offline = log.offline;
     if (!log.open) {
-        if (mirror->seen && !log.hosted) {     /* not its any more: the files go */
+        if (!log.hosted && (mirror->seen || (log.applied && held->end > 0))) {      /* not its any more, or no more since it was down: the files go */
             held->end = held->flushed = held->start = held->told_start = 0;
             held->truncations++;
             held->replica = (struct replica){ 0 };

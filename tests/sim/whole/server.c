@@ -324,13 +324,13 @@ static struct broker_partition *find(struct server *s, int32_t index)
 void server_log(struct server *s, int32_t index, struct server_log *out)
 {
     const struct broker_partition *partition = find(s, index);
-    *out = (struct server_log){ .hosted = partition != NULL, .offline = partition != NULL && atomic_load(&partition->stage) == BROKER_PARTITION_OFFLINE };
+    *out = (struct server_log){ .applied = s->applied, .hosted = partition != NULL, .offline = partition != NULL && atomic_load(&partition->stage) == BROKER_PARTITION_OFFLINE };
     if (partition == NULL || atomic_load(&partition->stage) != BROKER_PARTITION_OPEN) return;
     struct eng_log *log = atomic_load(&partition->log);
     out->open = true;
-    out->cutting = partition->cutting || partition->follow != NULL;
     out->start = eng_log_start_offset(log);
     out->end = eng_log_end_offset(log);
+    out->cutting = partition->cutting || partition->follow != NULL || (eng_log_read_only(log) && out->start == out->end);     /* the last: the power went while it began anew */
     out->flushed = eng_log_flushed_end(log);
     out->replica = &partition->replica;
 }
