@@ -213,13 +213,16 @@ static enum ot_err wait_founded(struct broker *broker)
 {
     int64_t next_told_us = ot_exec_now_us(broker->setup.coord_exec) + WAITING_TOLD_US;
     bool given_up = false;
+    char missing[100];
     pthread_mutex_lock(&broker->starting.mutex);
     while (!broker->starting.founded && !broker->starting.failed && !given_up) {
         broker_wait_a_little(broker, &broker->starting.mutex, &broker->starting.changed);
         given_up = broker->setup.give_up != NULL && broker->setup.give_up(broker->setup.give_up_arg);
         if (broker->peers != NULL && ot_exec_now_us(broker->setup.coord_exec) >= next_told_us) {
             next_told_us += WAITING_TOLD_US;
-            ot_log(OT_LOG_WARN, "broker", "waiting_for_cluster", "peers_connected=%u text=\"a new cluster begins when every node of coordinator.voters is there\"", broker_peers_up(broker->peers));
+            broker_peers_missing(broker->peers, missing, sizeof missing);
+            ot_log(OT_LOG_WARN, "broker", "waiting_for_cluster", "peers_connected=%u missing=%s text=\"a new cluster begins when every node of coordinator.voters is there\"", broker_peers_up(broker->peers),
+                missing[0] == 0 ? "none" : missing);
         }
     }
     bool founded = broker->starting.founded;

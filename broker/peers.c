@@ -271,6 +271,18 @@ uint32_t broker_peers_up(struct broker_peers *peers)
     return up;
 }
 
+void broker_peers_missing(struct broker_peers *peers, char *out, size_t out_bytes)
+{
+    size_t used = 0;
+    out[0] = 0;
+    pthread_mutex_lock(&peers->mutex);
+    for (uint32_t i = 0; i < peers->count && used + 13 < out_bytes; i++) {
+        const struct ot_link *link = peers->all[i]->links[BROKER_PEER_MESSAGES];
+        if (link == NULL || !ot_link_up(link)) used += (size_t)snprintf(out + used, out_bytes - used, "%s%d", used > 0 ? "," : "", peers->all[i]->id);
+    }
+    pthread_mutex_unlock(&peers->mutex);
+}
+
 void broker_peers_hang_up(struct broker_peers *peers, enum broker_peer_kind kind)
 {
     pthread_mutex_lock(&peers->mutex);

@@ -50,6 +50,7 @@ void broker_peers_send(struct broker_peers *peers, int32_t id, enum broker_peer_
 void broker_peers_tell_dead(struct broker_peers *peers);       /* gone() again for all that are known to be, on the caller's thread */
 void broker_peers_hang_up(struct broker_peers *peers, enum broker_peer_kind kind);     /* what is under way there is answered with CLOSED */
 uint32_t broker_peers_up(struct broker_peers *peers);          /* peers with a connection for messages */
+void broker_peers_missing(struct broker_peers *peers, char *out, size_t out_bytes);       /* ids of those without, as "2,3"; cut where there is no more room */
 
 struct broker_peer *broker_peers_find(const struct broker_peers *peers, int32_t id);      /* mutex held; NULL: not known */
 

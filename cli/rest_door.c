@@ -107,6 +107,8 @@ int cli_rest_bind(struct cli_rest_door *door, const struct broker_config *config
     return -1;
 }
 
+void cli_rest_wait(struct cli_rest_door *door) { cli_rest_waiting_start(&door->waiting, door->listeners, door->listener_count); }
+
 static uint32_t list_apis(struct rest_api_row *out)
 {
     uint32_t count = 0;
@@ -160,6 +162,7 @@ enum ot_err cli_rest_start(struct cli_rest_door *door, struct broker *broker, st
         .allow_exposed = broker_config(broker)->rest_auth_anonymous,
     };
     text_out[0] = 0;
+    cli_rest_waiting_stop(&door->waiting);
     if (cli_dirs_split(broker_config(broker)->log_dirs, dirs, sizeof(dirs), paths, CLI_DIRS_MAX) > 0) snprintf(history, sizeof(history), "%s/metrics.history", paths[0]);
     if (door->listener_count == 0 && !peers) return OT_OK;     /* other brokers' clients are answered without a listener too */
     return setup.body_pool == NULL ? OT_ERR_NO_MEMORY : rest_server_start(broker, &setup, &door->server, text_out, text_bytes);
@@ -167,6 +170,7 @@ enum ot_err cli_rest_start(struct cli_rest_door *door, struct broker *broker, st
 
 void cli_rest_stop(struct cli_rest_door *door)
 {
+    cli_rest_waiting_stop(&door->waiting);
     for (uint32_t i = 0; door->server == NULL && i < door->listener_count; i++)
         for (uint32_t k = 0; k < door->listeners[i].fd_count; k++) close(door->listeners[i].fds[k]);
     rest_server_stop(door->server);

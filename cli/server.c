@@ -334,6 +334,7 @@ static int run(struct house *house)
         ot_exec_pool_watch(house->io_pool, house->metrics);
     }
     if (err == OT_OK && (code = cli_grpc_bind(&house->grpc, config, &house->budget, ot_exec_pool_exec(house->io_pool), house->io_threads, house->metrics)) >= 0) return code;
+    if (err == OT_OK) cli_rest_wait(&house->rest);
     if (err == OT_OK) err = start_broker(house);
     if (err == OT_OK) err = start_doors(house);
     if (err == OT_OK) cli_kafka_follow(&house->kafka, house->broker, house->config, ot_exec_pool_exec(house->io_pool), house->grpc_told ? &house->kafka.listeners[house->kafka.listener_count] : NULL);

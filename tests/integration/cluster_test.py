@@ -3,6 +3,7 @@ import contextlib
 import json
 import socket
 import subprocess
+import urllib.error
 
 import batch
 import harness
@@ -30,6 +31,38 @@ def quorum(node):
 def create(node, name, **how):
     with node.connect(timeout_s=40) as c:
         return Admin(c).create(name, check=False, **how)
+
+
+def reached(node):
+    """(status, headers, body) of a probe, None as long as nobody listens."""
+    try:
+        return harness.http(node.rest + "/healthz", timeout_s=5)
+    except ConnectionRefusedError:
+        return None
+    except urllib.error.URLError as e:
+        if isinstance(e.reason, ConnectionRefusedError):
+            return None
+        raise
+
+
+def test_a_founder_that_waits_for_others_says_so(make):
+    """Its REST door answers from the start: a probe hears that it lives, is not ready, and why; nobody waits for an answer that does not come."""
+    cluster = make()
+    node = cluster.start_one(1, wait=False)
+    status, _, body = harness.until(lambda: reached(node), harness.READY_S, "the REST door")
+    assert (status, json.loads(body)) == (200, {"status": "ok"})
+    status, headers, body = harness.http(node.rest + "/readyz?verbose", timeout_s=5)
+    assert status == 503 and headers["Retry-After"] == "1"
+    assert json.loads(body)["status"] == "not_ready" and "starting" in json.loads(body)["reason"]
+    status, headers, body = harness.http(node.rest + "/v1/topics", "POST", b'{"name":"t"}', {"Content-Type": "application/json"}, timeout_s=5)
+    assert status == 503 and headers["Content-Type"] == "application/problem+json" and "starting" in json.loads(body)["detail"]
+    with socket.create_connection(("127.0.0.1", node.rest_port)):          # one that says nothing does not keep the others out
+        assert harness.http(node.rest + "/healthz", timeout_s=10)[0] == 200
+    harness.until(lambda: "waiting_for_cluster" in node.log(), harness.READY_S, "the line that says for whom")
+    assert "missing=2,3" in node.log()
+    cluster.start()
+    assert harness.http(node.rest + "/readyz")[0] == 200
+    cluster.stop()
 
 
 @pytest.mark.smoke
