@@ -45,7 +45,7 @@ static void moved(struct broker_call *call)
     atomic_fetch_sub(&all->busy, 1);
 }
 
-/* The partitions that are on their way from brokers that leave. */
+/* The partitions that are on their way from brokers that leave, or to them: what somebody began before would keep one that is dead for good. */
 static void moves_walk(const struct broker_view *view, void (*each)(void *arg, const struct broker_view_topic *topic, const struct broker_view_partition *row), void *arg)
 {
     struct broker_view_topic topic;
@@ -59,6 +59,7 @@ static void moves_walk(const struct broker_view *view, void (*each)(void *arg, c
             ot_arena_reset(&arena);
             if (!broker_view_partition(view, &topic.id, i, &arena, &row)) continue;
             for (int32_t k = 0; k < row.removing.count; k++) leaves |= broker_view_leaving(view, row.removing.ids[k]);
+            for (int32_t k = 0; k < row.adding.count; k++) leaves |= broker_view_leaving(view, row.adding.ids[k]);
             if (leaves) each(arg, &topic, &row);
         }
     }

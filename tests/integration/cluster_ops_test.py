@@ -118,6 +118,23 @@ def test_a_decommission_does_not_wait_for_a_target_that_died(make):
     assert all(sorted(row["replicaNodes"]) == [1, 2, 3] for row in parts_of(cluster.nodes[1], "t").values())
 
 
+def test_a_decommission_takes_back_what_was_on_its_way_to_the_broker_that_died(make):
+    """Somebody's move put it among the replicas to come, and it is dead for good: nobody else would ever end that move, and what it holds by it could not be forgotten."""
+    cluster = started(make(4, voters=3, **QUIET, replica_lag_time_max_ms="3000"))
+    create_at(cluster.nodes[1], "t", 4, assignments=[[1, 2]] * 4, follower_replication_throttled_replicas="*")
+    fill(cluster, "t", 8, 4)
+    cli(cluster.nodes[4], "set", "--broker", "4", "follower.replication.throttled.rate=1000", noun="config")     # what goes to 4 takes long
+    moves = [{"topic": "t", "partition": p, "replicas": [4, 1]} for p in range(4)]
+    rest(cluster.nodes[1], "POST", "/v1/reassignments", {"moves": moves, "dry_run": False}, expect=202)
+    cluster.kill(4)
+    cluster.wait_state(4, "fenced", of=[1, 2, 3])
+    assert any(4 in row["replicaNodes"] for row in parts_of(cluster.nodes[1], "t").values())
+    rest(cluster.nodes[1], "PUT", "/v1/brokers/4/decommission", expect=202)
+    harness.until(lambda: get(cluster.nodes[1], "/v1/brokers/4/decommission")["state"] == "done", 60, lambda: get(cluster.nodes[1], "/v1/brokers/4/decommission"), 0.2)
+    assert all(len(row["replicaNodes"]) == 2 and 4 not in row["replicaNodes"] for row in parts_of(cluster.nodes[1], "t").values())
+    assert cli(cluster.nodes[1], "forget", "4", "--yes") == "broker 4 is forgotten\n"
+
+
 def test_everything_moves_off_a_broker_that_is_decommissioned_and_then_it_is_forgotten(make):
     cluster = started(make(4, voters=3, **QUIET))
     assert create(cluster.nodes[1], "t", partitions=12, replication=3, min_insync_replicas=2)["errorCode"] == 0
