@@ -16,12 +16,12 @@
 #define PUT_MAX        10000u /* offsets that one request takes */
 
 const struct cli_flag cli_group_export_flags[] = {
-    {"topic", 0, "TOPIC", true, "only this topic; may be repeated (all that the group has committed)"},
+    {"topic", 0, "TOPIC", true, "only this topic (all that the group has committed)"},
     {"format", 'f', "json|csv", false, "json, or csv as Kafka's own tool has it: topic,partition,offset (json)"},
     {0},
 };
 const struct cli_flag cli_group_import_flags[] = {
-    {"topic", 0, "TOPIC", true, "only this topic; may be repeated (all that the file has)"},
+    {"topic", 0, "TOPIC", true, "only this topic (all that the file has)"},
     {"dry-run", 'n', NULL, false, "show what would be, do nothing"},
     {0},
 };
