@@ -1,5 +1,8 @@
 /* ListOffsets, OffsetForLeaderEpoch and DeleteRecords: all parts of a call run on one I/O thread, since any of them may have to read. */
 #include "broker/core.h"
+#include "broker/events.h"
+
+#include <string.h>
 
 #define LOOK_US 5000                           /* at the followers' starts: they come with their next fetch */
 
@@ -101,7 +104,8 @@ static enum ot_err delete_records(struct broker_offsets_part *part, struct broke
     const struct broker_topic_config *config = atomic_load_explicit(&owner->topic->config, memory_order_acquire);
     int64_t high_watermark = atomic_load(&owner->high_watermark);
     int64_t before = part->at == -1 ? high_watermark : part->at;
-    if (owner->topic->internal) return OT_ERR_INVALID_TOPIC_EXCEPTION;  /* whatever its policy is: it would cost groups their offsets, or transactions their outcome */
+    /* whatever the policy is: it would cost groups their offsets, or transactions their outcome */
+    if (owner->topic->internal && strcmp(owner->topic->name, BROKER_EVENTS_TOPIC) != 0) return OT_ERR_INVALID_TOPIC_EXCEPTION;
     for (const char *policy = config->cleanup_policy;; policy++) {      /* compacted only: nothing may be cut off its head */
         if (*policy == 0) return OT_ERR_POLICY_VIOLATION;
         if (*policy == 'd') break;

@@ -502,16 +502,17 @@ def test_the_command_line_changes_who_votes(make):
 def test_three_brokers_for_trying_are_one_command(run_directory):
     directory = run_directory / "dev-three"
     directory.mkdir()
-    base = next(p for p in range(20000 + harness.os.getpid() % 9000, 64000, 40) if all(free(p + i) for i in range(30)))
+    base = next(p for p in range(20000 + harness.os.getpid() % 9000, 32000, 40) if all(harness.reserve(p + i) for i in range(30)))
     log = open(directory / "out", "w+", encoding="utf-8")
     process = harness.subprocess.Popen([harness.BINARY, "server", "--dev", "3", "--set", f"listeners=PLAINTEXT://127.0.0.1:{base}", "--set", "num.partitions=2"],
                                        cwd=directory, stdout=log, stderr=log, stdin=harness.subprocess.DEVNULL)
     try:
         def running(count):
             try:
-                rows = json.loads(harness.http(f"http://127.0.0.1:{base + 13}/v1/brokers", timeout_s=2)[2])["items"]
+                status, _, body = harness.http(f"http://127.0.0.1:{base + 13}/v1/brokers", timeout_s=2)
             except OSError:
                 return False
+            rows = json.loads(body)["items"] if status == 200 else []          # 503 while it waits for the others
             return sum(row["state"] == "running" for row in rows) == count
         harness.until(lambda: running(3), 30, lambda: (directory / "out").read_text())
         victim = int((directory / "out").read_text().split("broker 1  pid ")[1].split()[0])
@@ -530,7 +531,7 @@ def test_three_brokers_for_trying_are_one_command(run_directory):
 
 
 def test_no_broker_for_trying_starts_where_a_port_is_taken(tmp_path):
-    base = next(p for p in range(20000 + harness.os.getpid() % 9000, 64000, 40) if all(free(p + i) for i in range(30)))
+    base = next(p for p in range(20000 + harness.os.getpid() % 9000, 32000, 40) if all(harness.reserve(p + i) for i in range(30)))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", base + 12))   # gRPC of the second
         taken.listen(1)
