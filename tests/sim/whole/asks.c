@@ -66,6 +66,10 @@ void ask_came(struct whole *whole, struct event *event)
         tell(whole, passed, OT_ERR_REQUEST_TIMED_OUT, TIMED_OUT_US);
         return;
     }
+    if (passed->ask.request.ask == COORD_ASK_REGISTER && passed->ask.broker == BROKERS_MAX && passed->ask.request.u.register_.broker_id == (int32_t)event->broker + 1) {
+        tell(whole, passed, OT_ERR_DUPLICATE_BROKER_REGISTRATION, cluster_delay_us(whole->cluster, passed->from));       /* a double of this very process: its hello is refused (broker/peer_hello.c) */
+        return;
+    }
     passed->at = event->broker;
     cluster_ask(whole->cluster, event->broker, &passed->ask.request);
 }
