@@ -79,9 +79,23 @@ static uint64_t next_deadline(struct cluster *w, struct node **node_out)
     return best;
 }
 
+/* One whose journal a fault had broken hears of it with its next write, though faults are over: whoever runs it starts it again. */
+static void start_halted(struct cluster *w)
+{
+    for (uint32_t i = 0; i < w->node_count; i++) {
+        if (w->nodes[i].up && w->nodes[i].halted) {
+            node_stop(w, &w->nodes[i], false);
+            node_starts(w, &w->nodes[i]);
+        }
+    }
+}
+
 void cluster_run_until(struct cluster *w, uint64_t end_us)
 {
     while (w->now_us < end_us) {
+        if (w->calm) {
+            start_halted(w);
+        }
         struct node *node = NULL;
         struct event event;
         uint64_t deadline = next_deadline(w, &node), other = OT_MIN(w->next_client_us, w->calm ? UINT64_MAX : w->next_fault_us);
