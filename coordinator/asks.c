@@ -87,6 +87,18 @@ static bool has_votes_of(struct coord *coord, const struct coord_value *value)
     return 2 * votes > count;
 }
 
+/* A change lacks votes of this term. helps: in the next term they may come. */
+static void miss_votes(struct coord *coord, bool helps)
+{
+    if (coord->votes_missed_us == 0) {
+        coord->votes_missed_us = OT_MAX(coord->now_us, UINT64_C(1));
+    } else if (helps && coord->now_us - coord->votes_missed_us >= coord->config.election_timeout_us) {
+        coord->stands_again = true;
+    }
+}
+
+static bool lives(const struct coord *coord, const struct coord_peer *peer) { return coord->now_us - peer->heard_us < coord->config.election_timeout_us; }
+
 /* Those of the new set that live and did not vote for this node in this term are asked once more, in case their vote did not arrive. Who gave it to another cannot give it twice: then
  * this node stands again, and has it in the next term. Without that, a dead voter could not be taken out of three as long as the third had stood in the same election. */
 static void ask_for_missing_votes(struct coord *coord, const struct coord_value *value)
@@ -98,16 +110,12 @@ static void ask_for_missing_votes(struct coord *coord, const struct coord_value 
         const struct coord_peer *peer = coord_peer_find(coord, ids[i], &dirs[i]);
         if (peer == NULL || joined(coord, peer)) {
             votes += peer != NULL;
-        } else if (coord->now_us - peer->heard_us < coord->config.election_timeout_us) {
+        } else if (lives(coord, peer)) {
             may_come++;
             coord_send(coord, ids[i], &(struct coord_message){ .kind = COORD_START_JOIN });
         }
     }
-    if (coord->votes_missed_us == 0) {
-        coord->votes_missed_us = OT_MAX(coord->now_us, UINT64_C(1));
-    } else if (2 * (votes + may_come) > count && coord->now_us - coord->votes_missed_us >= coord->config.election_timeout_us) {
-        coord->stands_again = true;
-    }
+    miss_votes(coord, 2 * (votes + may_come) > count);
 }
 
 static enum ot_err check_newcomer(struct coord_turn *turn, const struct coord_voters_ask *ask)
@@ -122,6 +130,9 @@ static enum ot_err check_newcomer(struct coord_turn *turn, const struct coord_vo
     }
     if (!peer->joined && !COORD_BUG(NO_VOTE_PROOF)) {
         coord_send(coord, ask->id, &(struct coord_message){ .kind = COORD_START_JOIN });
+        if (!turn->request->validate_only) {
+            miss_votes(coord, lives(coord, peer));
+        }
         return coord_refuse(turn->request, OT_ERR_REQUEST_TIMED_OUT, "node %d has not given its vote yet", ask->id);
     }
     const int16_t level = coord_value_level(turn->edit.value);
@@ -183,6 +194,7 @@ enum ot_err coord_ask_voters(struct coord_turn *turn)
         }
         return coord_refuse(turn->request, OT_ERR_REQUEST_TIMED_OUT, "most of the new voters have not given their vote for this term yet");
     }
+    turn->coord->votes_missed_us = 0;
     turn->coord->voters_change = !turn->request->validate_only;
     return OT_OK;
 }
