@@ -34,6 +34,15 @@ class Node(harness.Broker):
         return json.loads(body) if status == 200 else None
 
 
+def thread_states(pid):
+    """Of those that are still there: "R", "S", "T" (stopped)..."""
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        try:
+            yield stat.read_text().rsplit(")", 1)[1].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+
+
 class Cluster:
     """voters: how many of the nodes are on the list of founders (default: all, at most 3). proxied: peers reach each other through a proxy apiece, self.proxies[id]."""
 
@@ -102,7 +111,10 @@ class Cluster:
         self.nodes[i].kill()
 
     def pause(self, i):
-        self.nodes[i].process.send_signal(signal.SIGSTOP)
+        """Until none of its threads runs: the others go on until the one that takes the signal has its turn, which on a busy machine is long enough for an answer."""
+        process = self.nodes[i].process
+        process.send_signal(signal.SIGSTOP)
+        harness.until(lambda: all(state == "T" for state in thread_states(process.pid)), 20, f"node {i} stopped", 0.002)
 
     def go_on(self, i):
         self.nodes[i].process.send_signal(signal.SIGCONT)
