@@ -55,7 +55,7 @@ struct broker_coordinator_setup {
     void (*make_room)(void *arg); void *make_room_arg;     /* the disk is full: give the reserve back */
 };
 
-/* Reads the folder; nothing is written but the cut of a torn end. Blocks. Errors as broker_journal_open. */
+/* Reads the folder; nothing is written but the cut of a torn end, and a copy of the term that is behind. Blocks. Errors as broker_journal_open. */
 OT_MUST_CHECK enum ot_err broker_coordinator_load(const struct broker_coordinator_setup *setup, struct broker_coordinator **out, char *text_out, size_t text_bytes);
 const struct coord_disk_image *broker_coordinator_image(const struct broker_coordinator *coordinator);     /* until start */
 /* Errors as coord_new. Begins a term, or founds or joins a cluster; hooks.role, applied or halted follow. */

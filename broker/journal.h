@@ -28,7 +28,7 @@ struct broker_journal {
 struct broker_journal_mark { uint64_t pos, sequence, chain_hash; };
 
 /* Read everything in dir_path (copied) into image, which coord_image_init made; a missing folder or empty one leaves it blank. The torn end of the journal is
- * cut off and synced; image->unsure says so. */
+ * cut off and synced; image->unsure says so. A copy of the term that is bad or behind is written anew. */
 OT_MUST_CHECK enum ot_err broker_journal_open(struct broker_journal *journal, struct ot_io *io, const char *dir_path, struct coord_disk_image *image,
     char *text_out, size_t text_bytes);
 void broker_journal_close(struct broker_journal *journal);     /* zeroed or half-open ones too */

@@ -17,22 +17,35 @@ static enum ot_err corrupt(const struct words *words, const char *dir, const cha
 
 /* ---- meta.term */
 
-static bool read_copy(struct broker_journal *journal, uint64_t copy, struct coord_record *record, uint64_t *sequence_out)
+static bool read_copy(struct broker_journal *journal, uint64_t copy, uint8_t block[static BROKER_JOURNAL_BLOCK], struct coord_record *record, uint64_t *sequence_out)
 {
-    uint8_t block[BROKER_JOURNAL_BLOCK];
     struct frame frame;
-    if (ot_io_read_exact(journal->io, journal->term_fd, block, sizeof block, copy * BROKER_JOURNAL_BLOCK) != OT_OK || !frame_head(block, TERM_MAGIC, &frame)
-        || frame.payload_bytes > sizeof block - FRAME_HEAD || !frame_check(block, TERM_MAGIC, &frame) || frame.kind != COORD_RECORD_TERM) {
+    if (ot_io_read_exact(journal->io, journal->term_fd, block, BROKER_JOURNAL_BLOCK, copy * BROKER_JOURNAL_BLOCK) != OT_OK || !frame_head(block, TERM_MAGIC, &frame)
+        || frame.payload_bytes > BROKER_JOURNAL_BLOCK - FRAME_HEAD || !frame_check(block, TERM_MAGIC, &frame) || frame.kind != COORD_RECORD_TERM) {
         return false;
     }
     *sequence_out = frame.sequence;
     return coord_record_decode(COORD_RECORD_TERM, coord_blob(block + FRAME_HEAD, frame.payload_bytes), record) == OT_OK;
 }
 
+/* The other copy is bad, or of the term before: the process died between the two writes. What this one says is acted on from here on (the same candidate is given its vote again without another
+ * write), and the next write begins with the first copy: torn, it would leave the older one alone, and the promise would be forgotten. */
+static enum ot_err level_copies(struct broker_journal *journal, uint8_t good[static BROKER_JOURNAL_BLOCK], uint64_t other)
+{
+    struct ot_io *io = journal->io;
+    enum ot_err err = io->ops->fdatasync(io, journal->term_fd);        /* no sync may have seen it yet */
+    if (err == OT_OK && (err = ot_io_write_all(io, journal->term_fd, good, BROKER_JOURNAL_BLOCK, other * BROKER_JOURNAL_BLOCK)) == OT_OK) {
+        err = io->ops->fdatasync(io, journal->term_fd);
+    }
+    return err;
+}
+
 /* *found_out: one copy at least is good. */
 static enum ot_err read_term(struct broker_journal *journal, struct coord_disk_image *image, bool *found_out)
 {
     char path[PATH_BYTES];
+    uint8_t blocks[2][BROKER_JOURNAL_BLOCK] = { { 0 } };
+    uint64_t newest = 0;
     enum ot_err err = journal_path(path, journal->dir, TERM_NAME);
     *found_out = false;
     if (err != OT_OK || (err = journal->io->ops->open(journal->io, path, OT_IO_WRITE, &journal->term_fd)) != OT_OK) {
@@ -41,17 +54,18 @@ static enum ot_err read_term(struct broker_journal *journal, struct coord_disk_i
     for (uint64_t copy = 0; copy < 2; copy++) {
         struct coord_record record;
         uint64_t sequence;
-        if (!read_copy(journal, copy, &record, &sequence)) {
+        if (!read_copy(journal, copy, blocks[copy], &record, &sequence)) {
             ot_log(OT_LOG_WARN, "coordinator", "term_copy_bad", "file=%s copy=%d", path, (int)copy + 1);
             continue;
         }
         if (!*found_out || sequence > journal->term_sequence) {
             image->term = record.u.term;
             journal->term_sequence = sequence;
+            newest = copy;
         }
         *found_out = true;
     }
-    return OT_OK;
+    return !*found_out || memcmp(blocks[0], blocks[1], BROKER_JOURNAL_BLOCK) == 0 ? OT_OK : level_copies(journal, blocks[newest], 1 - newest);
 }
 
 /* ---- meta.journal */
