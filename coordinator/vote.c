@@ -368,7 +368,8 @@ static void heartbeat(struct coord *coord, const struct coord_message *in)
     if (coord->config.observer || coord->phase == COORD_PHASE_HALTED) {
         return;
     }
-    struct coord_message answer = { .kind = COORD_HEARTBEAT_ACK, .round = in->round, .committed = coord_mark_of(&coord->committed),
+    /* a round of an older term says nothing in this one, where the same node may lead again and count them anew */
+    struct coord_message answer = { .kind = COORD_HEARTBEAT_ACK, .round = in->term == coord->term.term ? in->round : 0, .committed = coord_mark_of(&coord->committed),
         .accepted = coord_accepted_mark(coord), .answer = coord->storing != COORD_STORING_NOTHING ? COORD_BUSY : COORD_YES };
     coord_send(coord, in->sender, &answer);
 }

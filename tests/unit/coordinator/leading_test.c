@@ -1,11 +1,13 @@
 /* What rests on a coordinator still leading: answers to reads and to brokers that say that they live. Who is silent. Who is to vote. */
 #include "peers_desk.h"
 
-static void answers_round(struct desk *desk, int64_t round)
+static void answers_of(struct desk *desk, int32_t id, int64_t round)
 {
-    desk_hears(desk, 2, (struct coord_message){ .kind = COORD_HEARTBEAT_ACK, .term = 1, .leader = 1, .round = round, .answer = COORD_YES,
+    desk_hears(desk, id, (struct coord_message){ .kind = COORD_HEARTBEAT_ACK, .term = 1, .leader = 1, .round = round, .answer = COORD_YES,
         .committed = { desk->coord->committed.stamp, desk->coord->committed.state_hash } });
 }
+
+static void answers_round(struct desk *desk, int64_t round) { answers_of(desk, 2, round); }
 
 /* Each round is answered when the next one has begun already, as where two data centres are far from each other. */
 static void reads_are_answered_though_answers_take_longer_than_a_round(void **state)
@@ -39,6 +41,19 @@ static void reads_that_come_meanwhile_share_the_next_round(void **state)
     assert_true(desk->coord->round == first + 1);
     answers_round(desk, first + 1);
     assert_null(desk->coord->reads.first);
+}
+
+/* A round of the term before has a number that this term has too, or comes to. */
+static void a_heartbeat_of_an_older_term_is_no_round_of_this_one(void **state)
+{
+    struct desk *desk = desk_of_three(state);
+    desk_follows(desk, 2, 5);
+    desk_hears(desk, 2, (struct coord_message){ .kind = COORD_HEARTBEAT, .term = 4, .leader = 2, .round = 77 });
+    assert_int_equal(desk->last_sent.kind, COORD_HEARTBEAT_ACK);
+    assert_int_equal(desk->last_sent.term, 5);
+    assert_true(desk->last_sent.round == 0);
+    desk_hears(desk, 2, (struct coord_message){ .kind = COORD_HEARTBEAT, .term = 5, .leader = 2, .round = 78 });
+    assert_true(desk->last_sent.round == 78);
 }
 
 static struct coord_request beat_of(struct desk *desk, int32_t id)
@@ -255,6 +270,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, desk_setup, desk_teardown)
     const struct CMUnitTest tests[] = {
         TEST(reads_are_answered_though_answers_take_longer_than_a_round), TEST(reads_that_come_meanwhile_share_the_next_round),
+        TEST(a_heartbeat_of_an_older_term_is_no_round_of_this_one),
         TEST(who_paused_tells_no_broker_that_it_lives), TEST(who_is_heard_tells_brokers_that_they_live),
         TEST(brokers_that_came_and_went_take_no_sessions), TEST(who_stood_still_takes_nobody_for_silent), TEST(one_of_many_that_follow_becomes_a_voter), TEST(a_voter_that_was_not_known_is_counted),
         TEST(a_level_that_was_left_behind_halts_nobody), TEST(a_term_beyond_the_last_is_no_message), TEST(nobody_stands_for_a_term_that_there_is_not),
