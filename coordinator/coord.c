@@ -300,6 +300,7 @@ void coord_store(struct coord *coord, enum coord_storing what)
     out->sync = true;
     out->record = &coord->store;
     coord->storing = what;
+    coord->storing_since_us = coord->now_us;
     coord->store.level = coord->level;
     coord_trace(coord, (uint64_t)coord->store.kind);
 }

@@ -82,7 +82,7 @@ struct coord {
     bool stands_again;                         /* leader: in a new term it may have them */
     enum coord_storing storing;
     struct coord_term term_storing; struct coord_mark changes_result; struct coord_stamp base_storing;
-    uint64_t token_last, token_waited;         /* of the STORE that is waited for */
+    uint64_t token_last, token_waited, storing_since_us;       /* of the STORE that is waited for */
     uint64_t snapshot_token, lazy_token;       /* 0: none under way */
     uint64_t journal_bytes;                    /* since the last snapshot */
     uint64_t commit_due_us;                    /* when a COMMIT record is to be written; UINT64_MAX: it is written, or nothing to commit */

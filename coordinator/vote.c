@@ -5,6 +5,7 @@
 #include "coordinator/state.h"
 
 #define RESIGNED_TIMEOUTS 6                    /* who resigned stands again after so many: the others had two rounds */
+#define STUCK_TIMEOUTS 10                      /* a coordinator whose own disk takes so long for one record leaves the place to others */
 #define FAILED_ROUNDS_MAX 4                    /* the time-out doubles with each, from 1 s to about 10 s */
 
 static uint64_t timeout_us(struct coord *coord)
@@ -482,13 +483,22 @@ void coord_resign(struct coord *coord, struct coord_request *request)
 
 /* ---- the clock */
 
+static bool heard_elsewhere(const struct coord *coord, const struct coord_peer *peer) { return peer->id != coord->config.node_id && heard(coord, peer); }
+
+/* Its disk hangs. Without its own acceptance nothing is committed, and as long as it says that it lives nobody stands in its place: the others that live can do without it. */
+static bool is_stuck(const struct coord *coord)
+{
+    return coord->storing != COORD_STORING_NOTHING && coord->now_us - coord->storing_since_us >= STUCK_TIMEOUTS * coord->config.election_timeout_us
+        && coord_majority(coord, heard_elsewhere);
+}
+
 void coord_vote_tick(struct coord *coord)
 {
     bool leads = coord->phase == COORD_PHASE_FIRST || coord->phase == COORD_PHASE_LEADING;
     if (coord->now_us >= coord->heartbeat_due_us && coord->phase == COORD_PHASE_CANDIDATE) {
         ask_for_votes(coord);
     } else if (coord->now_us >= coord->heartbeat_due_us && leads) {
-        if (!coord_majority(coord, heard) || (coord->phase == COORD_PHASE_LEADING && coord_peer_self(coord) == NULL)) {
+        if (!coord_majority(coord, heard) || is_stuck(coord) || (coord->phase == COORD_PHASE_LEADING && coord_peer_self(coord) == NULL)) {
             coord_follow(coord, -1);
         } else {
             coord_heartbeat(coord, true);

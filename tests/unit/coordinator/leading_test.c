@@ -243,6 +243,30 @@ static void a_level_that_was_left_behind_halts_nobody(void **state)
 
 /* ---- terms */
 
+/* Its disk hangs, and it is heard by all: the two others lead without it. With one other alone nobody could. */
+static void whose_disk_hangs_leaves_the_place_to_others(void **state)
+{
+    for (int32_t others = 1; others <= 2; others++) {
+        struct desk *desk = desk_of_three(state);
+        struct coord_request change = { .ask = COORD_ASK_PRODUCER_IDS, .if_version = -1, .u.producer_ids = { 1 } };
+        desk->auto_store = false;
+        desk_ask(desk, &change);
+        assert_non_null(desk->writing);
+        for (int i = 0; i < 110; i++) {
+            assert_true(i >= 100 || desk->coord->phase == COORD_PHASE_LEADING);
+            desk_later(desk, 100000);
+            for (int32_t id = 2; id < 2 + others && desk->coord->phase == COORD_PHASE_LEADING; id++) answers_of(desk, id, desk->coord->round);
+        }
+        assert_int_equal(desk->coord->phase, others == 1 ? COORD_PHASE_LEADING : COORD_PHASE_FOLLOWER);
+        assert_int_equal(coord_leader(desk->coord), others == 1 ? 1 : -1);
+        assert_int_equal(change.error, others == 1 ? OT_OK : OT_ERR_CLOSED);
+        desk_store(desk);                      /* it comes back at last */
+        assert_int_equal(desk->halts, 0);
+        desk_teardown(state);
+        desk_setup(state);
+    }
+}
+
 static void a_term_beyond_the_last_is_no_message(void **state)
 {
     struct desk *desk = desk_of_three(state);
@@ -270,7 +294,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, desk_setup, desk_teardown)
     const struct CMUnitTest tests[] = {
         TEST(reads_are_answered_though_answers_take_longer_than_a_round), TEST(reads_that_come_meanwhile_share_the_next_round),
-        TEST(a_heartbeat_of_an_older_term_is_no_round_of_this_one),
+        TEST(a_heartbeat_of_an_older_term_is_no_round_of_this_one), TEST(whose_disk_hangs_leaves_the_place_to_others),
         TEST(who_paused_tells_no_broker_that_it_lives), TEST(who_is_heard_tells_brokers_that_they_live),
         TEST(brokers_that_came_and_went_take_no_sessions), TEST(who_stood_still_takes_nobody_for_silent), TEST(one_of_many_that_follow_becomes_a_voter), TEST(a_voter_that_was_not_known_is_counted),
         TEST(a_level_that_was_left_behind_halts_nobody), TEST(a_term_beyond_the_last_is_no_message), TEST(nobody_stands_for_a_term_that_there_is_not),
