@@ -68,6 +68,8 @@ void coord_merge_waiting(struct coord *coord)
 
 /* ---- who votes (§6) */
 
+#define LIVES_TIMEOUTS 2                       /* who follows without a vote asks once in an election time-out at least */
+
 static bool joined(const struct coord *coord, const struct coord_peer *peer)
 {
     (void)coord;
@@ -170,6 +172,20 @@ static enum ot_err edit_voters(struct coord_turn *turn, const struct coord_voter
     return coord_voter_put(&turn->edit, ask->id, &row);
 }
 
+/* Votes of this term may be of nodes that died since. Published, a set most of which is dead would be accepted by too few, and no other one could be published in its place: whoever accepted it
+ * is elected by a majority of it alone. So it is refused while most of the voters that there are can still say so. */
+static bool most_live(struct coord *coord, const struct coord_value *value)
+{
+    int32_t ids[COORD_VOTERS_MAX];
+    struct ot_uuid dirs[COORD_VOTERS_MAX];
+    uint32_t count = coord_voters_of(value, ids, dirs), living = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct coord_peer *peer = coord_peer_find(coord, ids[i], &dirs[i]);
+        living += ids[i] == coord->config.node_id || (peer != NULL && coord->now_us - peer->heard_us < LIVES_TIMEOUTS * coord->config.election_timeout_us);
+    }
+    return 2 * living > count;
+}
+
 enum ot_err coord_ask_voters(struct coord_turn *turn)
 {
     const struct coord_voters_ask *ask = &turn->request->u.voters;
@@ -193,6 +209,9 @@ enum ot_err coord_ask_voters(struct coord_turn *turn)
             ask_for_missing_votes(turn->coord, turn->edit.value);
         }
         return coord_refuse(turn->request, OT_ERR_REQUEST_TIMED_OUT, "most of the new voters have not given their vote for this term yet");
+    }
+    if (!most_live(turn->coord, turn->edit.value)) {
+        return coord_refuse(turn->request, OT_ERR_REQUEST_TIMED_OUT, "most of the new voters are not heard: with them nothing could be decided any more");
     }
     turn->coord->votes_missed_us = 0;
     turn->coord->voters_change = !turn->request->validate_only;

@@ -243,6 +243,25 @@ static void a_level_that_was_left_behind_halts_nobody(void **state)
 
 /* ---- terms */
 
+/* 2 gave its vote and died: without 3 nobody would be left to accept anything. */
+static void a_set_most_of_which_is_dead_is_not_published(void **state)
+{
+    struct desk *desk = desk_of_three(state);
+    struct coord_request ask = { .ask = COORD_ASK_VOTERS, .if_version = -1, .u.voters = { .remove = true, .remove_id = 3 } };
+    for (int i = 0; i < 50; i++) {
+        desk_later(desk, 100000);
+        answers_of(desk, 3, desk->coord->round);
+    }
+    assert_int_equal(desk->coord->phase, COORD_PHASE_LEADING);
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_ERR_REQUEST_TIMED_OUT);
+    assert_false(desk->coord->in_flight);
+    answers_of(desk, 2, desk->coord->round);   /* it is back */
+    desk_ask(desk, &ask);
+    assert_int_equal(ask.error, OT_OK);
+    assert_true(desk->coord->in_flight);
+}
+
 /* Its disk hangs, and it is heard by all: the two others lead without it. With one other alone nobody could. */
 static void whose_disk_hangs_leaves_the_place_to_others(void **state)
 {
@@ -295,6 +314,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(reads_are_answered_though_answers_take_longer_than_a_round), TEST(reads_that_come_meanwhile_share_the_next_round),
         TEST(a_heartbeat_of_an_older_term_is_no_round_of_this_one), TEST(whose_disk_hangs_leaves_the_place_to_others),
+        TEST(a_set_most_of_which_is_dead_is_not_published),
         TEST(who_paused_tells_no_broker_that_it_lives), TEST(who_is_heard_tells_brokers_that_they_live),
         TEST(brokers_that_came_and_went_take_no_sessions), TEST(who_stood_still_takes_nobody_for_silent), TEST(one_of_many_that_follow_becomes_a_voter), TEST(a_voter_that_was_not_known_is_counted),
         TEST(a_level_that_was_left_behind_halts_nobody), TEST(a_term_beyond_the_last_is_no_message), TEST(nobody_stands_for_a_term_that_there_is_not),
