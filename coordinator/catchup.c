@@ -296,24 +296,25 @@ static void changes(struct coord *coord, const struct coord_message *in)
     }
 }
 
-static void take_rows(struct coord *coord, const struct coord_message *in)
+/* False: it came twice, is of a value that is not read any more, or does not fit. Whoever asked for it asks again in its own time: a chain of questions for each copy would never end. */
+static bool take_rows(struct coord *coord, const struct coord_message *in)
 {
     size_t taken;
     if (!coord->whole_any || !coord_stamp_equal(coord->whole_mark.stamp, in->committed.stamp)) {
         if (in->key.bytes > 0) {
-            return;
+            return false;
         }
         coord_whole_drop(coord);
         coord->whole_any = true;
         coord->whole_mark = in->committed;
     }
     if (in->key.bytes != coord->whole_key_bytes || memcmp(in->key.data == NULL ? coord->whole_key : in->key.data, coord->whole_key, in->key.bytes) != 0) {
-        return;                                /* a piece that came twice */
+        return false;
     }
     struct coord_delta_last last = { .key_bytes = 0 };     /* pieces are asked for by key, each for itself */
     if (coord_snapshot_load(&coord->whole, &last, in->data.data, in->data.bytes, &taken) != OT_OK || taken != in->data.bytes) {
         coord_whole_drop(coord);
-        return;
+        return false;
     }
     struct coord_delta_reader reader = coord_delta_reader_over(in->data);
     struct coord_delta_row row;
@@ -323,6 +324,7 @@ static void take_rows(struct coord *coord, const struct coord_message *in)
             coord->whole_key_bytes = row.key.bytes;
         }
     }
+    return true;
 }
 
 static void become_whole(struct coord *coord)
@@ -359,8 +361,10 @@ static void rows(struct coord *coord, const struct coord_message *in)
         || (in->committed.stamp.term > coord->term.term && !coord_adopt_term(coord, in, false))) {
         return;
     }
-    take_rows(coord, in);
-    if (in->answer != COORD_LAST || !coord->whole_any) {
+    if (!take_rows(coord, in)) {
+        return;
+    }
+    if (in->answer != COORD_LAST) {
         coord_catch_up_ask(coord, in->sender);
         return;
     }

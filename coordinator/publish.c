@@ -326,6 +326,14 @@ static void take_base(struct coord *coord, struct ot_blob delta, const struct co
     }
 }
 
+/* Each publication that finds this node behind while it reads a whole value, piece by piece, would begin one more chain of questions beside the one that goes on by itself. */
+static void ask_for_base(struct coord *coord, int32_t peer)
+{
+    if (!coord->whole_any || coord->now_us >= coord->catch_up_due_us) {
+        coord_catch_up_ask(coord, peer);
+    }
+}
+
 static void accept(struct coord *coord, const struct coord_message *in)
 {
     struct ot_blob nothing = { 0 }, more = in->data;
@@ -347,14 +355,14 @@ static void accept(struct coord *coord, const struct coord_message *in)
         take_base(coord, coord->accepted.delta, &in->base);    /* accepted here by another name */
         return;
     } else if (have != in->base.state_hash && !COORD_BUG(DELTA_UNCHECKED)) {
-        coord_catch_up_ask(coord, in->sender);
+        ask_for_base(coord, in->sender);
         return;
     }
     coord->accepted_from = in->sender;
     if (make_next(coord, nothing, more, &in->accepted)) {
         store_accept(coord, COORD_STORING_ACCEPT, coord->committed.stamp);
     } else {
-        coord_catch_up_ask(coord, in->sender);
+        ask_for_base(coord, in->sender);
     }
 }
 

@@ -117,9 +117,36 @@ static void who_caught_up_otherwise_reads_no_whole_any_more(void **state)
     coord_value_drop(&piece);
 }
 
+/* A voter that reads a whole value is sent each publication too, which it cannot take yet. */
+static void who_reads_a_whole_asks_for_one_piece_at_a_time(void **state)
+{
+    static uint8_t room[512];
+    struct desk *desk = desk_of_three(state);
+    struct coord_value piece;
+    struct coord_delta rows = { .data = room, .cap_bytes = sizeof room };
+    desk_follows(desk, 2, 5);
+    const struct coord_mark whole = { { 5, desk->coord->committed.stamp.version + 100 }, 12345 };
+    coord_value_init(&piece, desk->pages);
+    assert_int_equal(coord_delta_set(&rows, &piece, coord_blob("A", 1), coord_blob("x", 1)), OT_OK);
+    const struct coord_message first = { .kind = COORD_ROWS, .term = 5, .leader = 2, .committed = whole, .answer = COORD_YES, .data = coord_blob(rows.data, rows.bytes) };
+    desk_hears(desk, 2, first);
+    assert_true(desk->coord->whole_any);
+    const uint32_t asked = desk->sent[COORD_CATCH_UP];
+    for (int64_t i = 1; i <= 3; i++) {
+        const struct coord_mark base = { { 5, whole.stamp.version + i }, 1000 + (uint64_t)i };
+        desk_hears(desk, 2, (struct coord_message){ .kind = COORD_PUBLISH, .term = 5, .leader = 2, .accepted = { { 5, base.stamp.version + 1 }, base.state_hash + 1 }, .base = base, .committed = base });
+    }
+    desk_hears(desk, 2, first);                /* the same piece once more */
+    assert_int_equal(desk->sent[COORD_CATCH_UP], asked);
+    desk_later(desk, 1000000);                 /* an answer was lost: it asks again */
+    assert_int_equal(desk->sent[COORD_CATCH_UP], asked + 1);
+    coord_value_drop(&piece);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, desk_setup, desk_teardown)
-    const struct CMUnitTest tests[] = { TEST(many_read_a_value_that_changes), TEST(who_asks_no_more_makes_room), TEST(who_caught_up_otherwise_reads_no_whole_any_more) };
+    const struct CMUnitTest tests[] = { TEST(many_read_a_value_that_changes), TEST(who_asks_no_more_makes_room), TEST(who_caught_up_otherwise_reads_no_whole_any_more),
+        TEST(who_reads_a_whole_asks_for_one_piece_at_a_time) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
