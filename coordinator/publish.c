@@ -109,15 +109,16 @@ static void publish(struct coord *coord)
     }
 }
 
-/* Nothing changes: answers rest on what is committed already. But who hears that it lives takes that for a lease (coord_lease_end_us), so nobody may have followed this node when it asked. */
+/* Nothing changes: answers rest on what is committed already, as far as this node knows. So nobody may have followed it when they were asked: who hears that it lives takes that for a lease
+ * (coord_lease_end_us), and who hears that a setting is as it should be would not hear of the coordinator that changed it. */
 static void answer_unchanged(struct coord *coord)
 {
     struct coord_requests done = { 0 };
     for (struct coord_request *request; (request = coord_requests_take(&coord->merged)) != NULL;) {
-        const bool lease = request->ask == COORD_ASK_HEARTBEAT && request->error == OT_OK && !COORD_BUG(BEAT_AT_ONCE);
+        const bool waits = request->error == OT_OK && !request->validate_only && !(request->ask == COORD_ASK_HEARTBEAT && COORD_BUG(BEAT_AT_ONCE));
         request->version = request->version == coord->next.stamp.version ? coord->committed.stamp.version : request->version;
         request->round = -1;
-        coord_requests_add(lease ? &coord->reads : &done, request);
+        coord_requests_add(waits ? &coord->reads : &done, request);
     }
     coord_answer_all(coord, &done, OT_OK, "");
 }

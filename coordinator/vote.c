@@ -401,7 +401,7 @@ static void answer_reads(struct coord *coord, int64_t round)
     struct coord_requests later = { 0 };
     for (struct coord_request *request; (request = coord_requests_take(&coord->reads)) != NULL;) {
         if (request->round >= 0 && request->round <= round) {
-            request->version = coord->committed.stamp.version;
+            request->version = request->ask == COORD_ASK_READ ? coord->committed.stamp.version : request->version;
             coord_requests_add(&coord->answered, request);
         } else {
             coord_requests_add(&later, request);
@@ -410,7 +410,7 @@ static void answer_reads(struct coord *coord, int64_t round)
     coord->reads = later;
 }
 
-/* What rests on this node still leading is answered when a majority answered a heartbeat that was sent after it came: reads, and brokers that say that they live. */
+/* What rests on this node still leading is answered when a majority answered a heartbeat that was sent after it came: reads, brokers that say that they live, and whatever changes nothing. */
 void coord_reads_start(struct coord *coord)
 {
     bool any = false;

@@ -56,6 +56,24 @@ static void a_heartbeat_of_an_older_term_is_no_round_of_this_one(void **state)
     assert_true(desk->last_sent.round == 78);
 }
 
+/* Another one may lead since, and have changed just that. */
+static void that_nothing_needs_to_change_is_said_only_by_who_still_leads(void **state)
+{
+    struct desk *desk = desk_of_three(state);
+    const struct coord_config_change change = { ot_str_of("retention.ms"), { .null = true } };
+    struct coord_request ask = { .ask = COORD_ASK_CONFIGS, .if_version = -1, .u.configs = { .changes = &change, .change_count = 1 } }, again = ask;
+    const uint32_t before = desk->replies;
+    desk_ask(desk, &ask);
+    assert_int_equal(desk->replies, before);
+    answers_round(desk, desk->coord->round);
+    assert_int_equal(desk->replies, before + 1);
+    assert_int_equal(ask.error, OT_OK);
+    desk_ask(desk, &again);
+    desk_follows(desk, 2, 5);
+    assert_int_equal(desk->replies, before + 2);
+    assert_int_equal(again.error, OT_ERR_NOT_CONTROLLER);
+}
+
 static struct coord_request beat_of(struct desk *desk, int32_t id)
 {
     struct ot_coord_broker_row row;
@@ -314,7 +332,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(reads_are_answered_though_answers_take_longer_than_a_round), TEST(reads_that_come_meanwhile_share_the_next_round),
         TEST(a_heartbeat_of_an_older_term_is_no_round_of_this_one), TEST(whose_disk_hangs_leaves_the_place_to_others),
-        TEST(a_set_most_of_which_is_dead_is_not_published),
+        TEST(a_set_most_of_which_is_dead_is_not_published), TEST(that_nothing_needs_to_change_is_said_only_by_who_still_leads),
         TEST(who_paused_tells_no_broker_that_it_lives), TEST(who_is_heard_tells_brokers_that_they_live),
         TEST(brokers_that_came_and_went_take_no_sessions), TEST(who_stood_still_takes_nobody_for_silent), TEST(one_of_many_that_follow_becomes_a_voter), TEST(a_voter_that_was_not_known_is_counted),
         TEST(a_level_that_was_left_behind_halts_nobody), TEST(a_term_beyond_the_last_is_no_message), TEST(nobody_stands_for_a_term_that_there_is_not),
