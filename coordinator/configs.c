@@ -114,6 +114,7 @@ static enum ot_err remove_others(struct coord_turn *turn, const struct coord_sco
 static enum ot_err apply_changes(struct coord_turn *turn, const struct coord_scope *scope)
 {
     const struct coord_configs_ask *ask = &turn->request->u.configs;
+    struct ot_str old;
     enum ot_err err = ask->replace_all ? remove_others(turn, scope) : OT_OK;
     for (uint32_t i = 0; err == OT_OK && i < ask->change_count; i++) {
         const struct coord_config_change *change = &ask->changes[i];
@@ -123,11 +124,24 @@ static enum ot_err apply_changes(struct coord_turn *turn, const struct coord_sco
         } else if (change->name.bytes > COORD_CONFIG_NAME_BYTES_MAX || change->value.bytes > COORD_CONFIG_VALUE_BYTES_MAX) {
             err = coord_refuse(turn->request, OT_ERR_INVALID_CONFIG, "a value may have %d bytes at most, %u were given", COORD_CONFIG_VALUE_BYTES_MAX,
                 change->value.bytes);
+        } else if (scope->kind > COORD_SCOPE_BROKER && coord_memory_is_short(turn->coord) && coord_config_get(turn->edit.value, scope, change->name, &old) != OT_OK) {
+            err = coord_refuse(turn->request, OT_ERR_POLICY_VIOLATION, "the memory for metadata is used up: delete topics or configs, or raise ottla.partitions.max");
         } else {
             err = coord_config_put(&turn->edit, scope, change->name, change->value);
         }
     }
     return err;
+}
+
+/* Names are without number (each group that is gone had one): one that has no configs left leaves nothing behind. */
+static enum ot_err note_version(struct coord_turn *turn, const struct coord_scope *scope)
+{
+    struct ot_str name, text;
+    if (!coord_scope_is_named(scope) || coord_config_next(turn->edit.value, scope, (struct ot_str){ 0 }, &name, &text) != OT_ERR_NOT_FOUND) {
+        return coord_config_version_put(&turn->edit, scope, turn->version);
+    }
+    const enum ot_err err = coord_config_version_remove(&turn->edit, scope);
+    return err == OT_ERR_NOT_FOUND ? OT_OK : err;
 }
 
 enum ot_err coord_ask_configs(struct coord_turn *turn)
@@ -157,7 +171,7 @@ enum ot_err coord_ask_configs(struct coord_turn *turn)
         topic.version = turn->version;
         err = err == OT_OK ? coord_topic_put(&turn->edit, &scope.topic_id, &topic) : err;
     } else {
-        err = coord_config_version_put(&turn->edit, &scope, turn->version);
+        err = note_version(turn, &scope);
     }
     if (err == OT_OK && scope.kind == COORD_SCOPE_BROKER) {
         err = coord_live_load(turn->coord);    /* what operators asked of it is among them */

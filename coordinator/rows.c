@@ -682,3 +682,5 @@ enum ot_err coord_config_version_put(struct coord_edit *edit, const struct coord
     row.version = version;
     return put(edit, key_config_scope(scope), &ot_coord_config_scope_row_message, &row);
 }
+
+enum ot_err coord_config_version_remove(struct coord_edit *edit, const struct coord_scope *scope) { return cut(edit, key_config_scope(scope)); }

@@ -137,14 +137,15 @@ OT_MUST_CHECK enum ot_err coord_config_remove(struct coord_edit *edit, const str
 /* First config of the scope with a name above `after` (null: the first). */
 OT_MUST_CHECK enum ot_err coord_config_next(const struct coord_value *value, const struct coord_scope *scope, struct ot_str after,
     struct ot_str *name_out, struct ot_str *value_out);
-/* The first scope of a kind that has names (groups, client metrics subscriptions) behind this one (null: the first of all) that ever had a config. NOT_FOUND: no more. */
+/* The first scope of a kind that has names (groups, client metrics subscriptions) behind this one (null: the first of all) that has configs, or had some under an older build. NOT_FOUND: no more. */
 OT_MUST_CHECK enum ot_err coord_config_next_named(const struct coord_value *value, struct coord_scope scope, struct ot_str *name_out);
 /* What operators ask of a broker is a config of its scope, so that it outlives every coordinator. Is it "true"? (brokers.c) */
 #define COORD_MAINTENANCE "ottla.broker.maintenance"
 #define COORD_DECOMMISSION "ottla.broker.decommission"
 bool coord_broker_mark(const struct coord_value *value, int32_t id, const char *name);
-int64_t coord_config_version(const struct coord_value *value, const struct coord_scope *scope);    /* of all but topics; 0: never changed */
+int64_t coord_config_version(const struct coord_value *value, const struct coord_scope *scope);    /* of all but topics; 0: never changed, or of a name that has no configs any more */
 OT_MUST_CHECK enum ot_err coord_config_version_put(struct coord_edit *edit, const struct coord_scope *scope, int64_t version);
+OT_MUST_CHECK enum ot_err coord_config_version_remove(struct coord_edit *edit, const struct coord_scope *scope);
 
 /* Does every row decode, and do the tables agree (names with topics, partitions with their topics, counters)? For a value from the disk.
  * CORRUPT: text_out says which row. UNSUPPORTED_VERSION: its feature level is one that this build does not know, and a row of that does not decode. */

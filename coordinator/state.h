@@ -166,6 +166,8 @@ void coord_session_said(struct coord *coord, int32_t id, int64_t version);     /
 
 /* brokers.c: the table of live brokers, from coord->next. */
 enum ot_err coord_live_load(struct coord *coord);
+/* topics.c: what is left of the memory for metadata is for deleting, which needs copies too, and for what brokers and leaders have to say: nothing that grows without bound may use it. */
+bool coord_memory_is_short(const struct coord *coord);
 /* configs.c: effective min.insync.replicas of a topic (NULL: of a new one without overrides). */
 int32_t coord_min_isr(const struct coord *coord, const struct coord_value *value, const struct ot_uuid *topic_id);
 

@@ -65,11 +65,16 @@ static enum ot_err plan_replicas(struct coord_turn *turn, struct plan *plan, int
     return OT_OK;
 }
 
+bool coord_memory_is_short(const struct coord *coord)
+{
+    const uint64_t cap_bytes = coord_pages_cap_bytes(coord->pages);
+    return coord_pages_used_bytes(coord->pages) > cap_bytes - cap_bytes / 8;
+}
+
 static enum ot_err check_total(struct coord_turn *turn, const struct ot_coord_cluster_row *cluster, int32_t more)
 {
     int64_t most = turn->coord->config.partitions_max;
-    uint64_t cap_bytes = coord_pages_cap_bytes(turn->coord->pages);
-    if (coord_pages_used_bytes(turn->coord->pages) > cap_bytes - cap_bytes / 8) {      /* what is left is for deleting, which needs copies too */
+    if (coord_memory_is_short(turn->coord)) {
         return REFUSE(turn, POLICY_VIOLATION, "the memory for metadata is used up: delete topics, or raise ottla.partitions.max");
     }
     if (cluster->partition_count + more <= most) {

@@ -423,6 +423,51 @@ static void replacing_all_configs_removes_what_is_not_named(void **state)
     assert_int_equal(coord_config_next(value(), &scope, (struct ot_str){ 0 }, &name, &text), OT_ERR_NOT_FOUND);    /* they go with their topic */
 }
 
+static struct coord_scope of_group(const char *name) { return (struct coord_scope){ .kind = COORD_SCOPE_GROUP, .name = ot_str_of(name) }; }
+
+/* Groups come and go under ever new names. */
+static void a_group_without_configs_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    const uint64_t rows = value()->row_count;
+    char name[32];
+    for (int i = 0; i < 10; i++) {
+        snprintf(name, sizeof name, "group-%d", i);
+        assert_int_equal(configure(of_group(name), "", "consumer.session.timeout.ms", "50000"), OT_OK);
+        assert_int_equal(configure(of_group(name), "", "consumer.heartbeat.interval.ms", "5000"), OT_OK);
+        assert_int_equal(configure(of_group(name), "", "consumer.session.timeout.ms", NULL), OT_OK);
+        assert_true(coord_config_version(value(), &(struct coord_scope){ .kind = COORD_SCOPE_GROUP, .name = ot_str_of(name) }) > 0);
+        assert_int_equal(configure(of_group(name), "", "consumer.heartbeat.interval.ms", NULL), OT_OK);
+    }
+    assert_true(value()->row_count == rows);
+}
+
+static void configs_do_not_use_up_what_brokers_need(void **state)
+{
+    (void)state;
+    teardown(state);
+    desk_pages_bytes = 1 << 20;
+    assert_int_equal(setup(state), 0);
+    desk_pages_bytes = 64 << 20;
+    char name[32], text[1200];
+    int made = 0;
+    enum ot_err err = OT_OK;
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    for (; err == OT_OK && made < 2000; made += err == OT_OK) {
+        snprintf(name, sizeof name, "group-%d", made);
+        err = configure(of_group(name), "", "consumer.session.timeout.ms", text);
+    }
+    assert_int_equal(err, OT_ERR_POLICY_VIOLATION);
+    assert_int_equal(configure(of_group("group-0"), "", "consumer.session.timeout.ms", "50000"), OT_OK);      /* what is there may change */
+    assert_int_equal(desk_register(desk, 2, 2, COORD_BOOT_CLEAN), OT_OK);
+    for (int i = 0; i < made; i++) {
+        snprintf(name, sizeof name, "group-%d", i);
+        assert_int_equal(configure(of_group(name), "", "consumer.session.timeout.ms", NULL), OT_OK);
+    }
+    assert_int_equal(configure(of_group("again"), "", "consumer.session.timeout.ms", "50000"), OT_OK);
+}
+
 static void producer_id_blocks_never_overlap_across_restarts(void **state)
 {
     (void)state;
@@ -504,6 +549,8 @@ int main(void)
         TEST(used_up_memory_refuses_growth_and_still_takes_deletions),
         TEST(min_isr_follows_its_config_in_the_same_publication),
         TEST(replacing_all_configs_removes_what_is_not_named),
+        TEST(a_group_without_configs_leaves_nothing_behind),
+        TEST(configs_do_not_use_up_what_brokers_need),
         TEST(producer_id_blocks_never_overlap_across_restarts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
