@@ -277,9 +277,9 @@ static bool is_strict(struct broker *broker) { return strcmp(config_of(broker)->
 
 void broker_lease_begin(struct broker *broker) { atomic_store(&broker->core.lease_end_us, is_strict(broker) ? 1 : 0); }
 
-void broker_lease_renew(struct broker *broker, int64_t sent_us)
+void broker_lease_renew(struct broker *broker, int64_t sent_us, uint64_t told_session_us)
 {
-    const uint64_t session_us = (uint64_t)config_of(broker)->broker_session_timeout_ms * 1000;
+    const uint64_t own_us = (uint64_t)config_of(broker)->broker_session_timeout_ms * 1000, session_us = told_session_us == 0 ? own_us : OT_MIN(own_us, told_session_us);
     if (is_strict(broker)) atomic_store(&broker->core.lease_end_us, (int64_t)coord_lease_end_us((uint64_t)sent_us, session_us));
 }
 
@@ -293,7 +293,7 @@ static void beaten(struct broker *broker, const struct coord_request *request)
     if (request->error != OT_OK) {
         return;
     }
-    if (!request->fenced) broker_lease_renew(broker, member->sent_us);
+    if (!request->fenced) broker_lease_renew(broker, member->sent_us, request->session_us);
     note_answer(broker, request);
     if (!request->fenced && !member->leaving) broker_readmit_look(broker);
 }

@@ -490,6 +490,7 @@ enum ot_err broker_peer_answer_write(const struct coord_request *request, struct
     out->leader = request->leader;
     out->may_stop = request->may_stop;
     out->fenced = request->fenced;
+    out->session_us = (int64_t)request->session_us;
     out->dir_missing = request->dir_missing;
     const uint32_t count = item_count(request);
     if (count == 0) return OT_OK;
@@ -552,6 +553,7 @@ enum ot_err broker_peer_answer_read(const struct ot_peer_ask_response *in, struc
     request->leader = in->leader;
     request->may_stop = in->may_stop;
     request->fenced = in->fenced;
+    request->session_us = (uint64_t)OT_MAX(in->session_us, 0);
     request->dir_missing = in->dir_missing;
     if (error == OT_OK && first_alone(in, request))
         for (uint32_t i = 0; i < request->u.durable.count; i++) request->u.durable.items[i].error = i == 0 ? OT_OK : OT_ERR_UNSUPPORTED_VERSION;

@@ -118,9 +118,10 @@ void broker_member_leave(struct broker *broker);           /* hands over what it
 void broker_tails_begin(struct broker *broker);
 void broker_tails_wait(struct broker *broker);
 bool broker_tails_settled(struct broker *broker);
-/* ottla.leader.lease=strict: there is none before a heartbeat of this life, sent then, was answered. Else nothing. */
+/* ottla.leader.lease=strict: there is none before a heartbeat of this life, sent then, was answered. It is of the shorter one of the sessions here and of the coordinator that answered (0: that one
+ * does not say): while the setting is being changed they differ. Else nothing. */
 void broker_lease_begin(struct broker *broker);
-void broker_lease_renew(struct broker *broker, int64_t sent_us);
+void broker_lease_renew(struct broker *broker, int64_t sent_us, uint64_t told_session_us);
 void broker_member_end(void *arg /* the broker */);         /* on the coordinator's thread: no further heartbeat */
 void broker_member_applied(struct broker *broker, struct ot_blob delta);   /* on the coordinator's thread */
 

@@ -339,6 +339,7 @@ enum ot_err coord_ask_heartbeat(struct coord_turn *turn)
     coord_session_heard(turn->coord, ask);
     bool fenced = ask->want_fence || (row.fenced && (ask->applied_version < row.broker_epoch || !coord_session_knows(turn->coord, ask)));
     turn->request->fenced = fenced;
+    turn->request->session_us = turn->coord->config.session_us;
     if (ask->want_shutdown || row.in_controlled_shutdown) {
         return shut_down(turn, &row);
     }

@@ -154,6 +154,7 @@ struct coord_request {
     int32_t leader;                                            /* NOT_CONTROLLER: who leads, as far as is known; -1 */
     bool may_stop;                                             /* HEARTBEAT that wants to shut down: everything was moved, and every live broker knows */
     bool fenced;                                               /* HEARTBEAT */
+    uint64_t session_us;                                       /* HEARTBEAT: after what part of it (see coord_lease_end_us) this coordinator takes the silent for gone; 0: never, or it does not say */
     bool dir_missing;                                          /* REGISTER: a directory of an earlier registration is not among these */
     char text[COORD_TEXT_MAX];
 };

@@ -225,7 +225,7 @@ int64_t server_now_us(const struct server *s) { return sim_sched_now_us(s->sched
 
 /* ---- as broker/member.c, whose heartbeats are the host's */
 
-void server_leased(struct server *s, int64_t sent_us) { broker_lease_renew(s->broker, sent_us); }
+void server_leased(struct server *s, int64_t sent_us) { broker_lease_renew(s->broker, sent_us, 0); }
 
 void server_leave(struct server *s)
 {

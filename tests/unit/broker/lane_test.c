@@ -649,7 +649,7 @@ static void under_a_strict_lease_acks_1_is_taken_if_it_held_until_the_record_was
     run(f);
     assert_int_equal(early.part.error, OT_ERR_NOT_LEADER_OR_FOLLOWER);
     assert_int_equal(eng_log_end_offset(fixture_partition(f, 0)->log), 0);
-    broker_lease_renew(f->broker, sim_sched_now_us(f->sched));
+    broker_lease_renew(f->broker, sim_sched_now_us(f->sched), 0);
     produce(f, &in_time, 0, 1, -1, 0, 10);
     run(f);
     assert_int_equal(in_time.part.error, OT_OK);
@@ -661,6 +661,26 @@ static void under_a_strict_lease_acks_1_is_taken_if_it_held_until_the_record_was
     assert_int_equal(late.part.error, OT_ERR_REQUEST_TIMED_OUT);
     assert_int_equal(all.part.error, OT_OK);   /* it needs no lease */
     assert_int_equal(eng_log_end_offset(fixture_partition(f, 0)->log), 3);
+}
+
+/* The setting is being changed, one broker after the other: this one has the longer session, whoever coordinates the shorter one. */
+static void a_strict_lease_is_no_longer_than_the_coordinator_waits(void **state)
+{
+    struct core_fixture *f = *state;
+    struct produce_call in_time, late;
+    fixture_set(f, "ottla.leader.lease", "strict");
+    fixture_set(f, "broker.session.timeout.ms", "30000");
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    run(f);
+    broker_lease_renew(f->broker, sim_sched_now_us(f->sched), 9000000);
+    produce(f, &in_time, 0, 1, -1, 0, 10);
+    run(f);
+    assert_int_equal(in_time.part.error, OT_OK);
+    sim_sched_wake(f->sched, sim_sched_now_us(f->sched) + 9000000);
+    run(f);
+    produce(f, &late, 0, 1, -1, 0, 10);
+    run(f);
+    assert_int_equal(late.part.error, OT_ERR_NOT_LEADER_OR_FOLLOWER);
 }
 
 int main(void)
@@ -697,6 +717,7 @@ int main(void)
         TEST(what_a_client_asks_for_is_opened_before_the_others),
         TEST(a_stop_does_not_wait_for_logs_that_were_not_begun),
         TEST(under_a_strict_lease_acks_1_is_taken_if_it_held_until_the_record_was_written),
+        TEST(a_strict_lease_is_no_longer_than_the_coordinator_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

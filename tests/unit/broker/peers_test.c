@@ -377,12 +377,12 @@ static void answers_come_back_by_name(void **state)
     (void)state;
     ot_arena_init(&arena, 1 << 20);
     struct coord_alter items[2] = { { .error = OT_ERR_INELIGIBLE_REPLICA }, { .error = OT_OK, .leader_epoch = 3, .partition_epoch = 4 } }, asked[2] = { { .partition = 0 } };
-    struct coord_request done = { .ask = COORD_ASK_ALTER, .error = OT_OK, .version = 77, .may_stop = true, .u.alter = { .items = items, .count = 2 } };
+    struct coord_request done = { .ask = COORD_ASK_ALTER, .error = OT_OK, .version = 77, .may_stop = true, .session_us = 9000000, .u.alter = { .items = items, .count = 2 } };
     struct coord_request mine = { .ask = COORD_ASK_ALTER, .u.alter = { .items = asked, .count = 2 } };
     struct ot_peer_ask_response wire;
     assert_int_equal(broker_peer_answer_write(&done, &arena, &wire), OT_OK);
     assert_int_equal(broker_peer_answer_read(&wire, &mine), OT_OK);
-    assert_true(mine.version == 77 && mine.may_stop && asked[0].error == OT_ERR_INELIGIBLE_REPLICA && asked[1].error == OT_OK && asked[1].partition_epoch == 4);
+    assert_true(mine.version == 77 && mine.may_stop && mine.session_us == 9000000 && asked[0].error == OT_ERR_INELIGIBLE_REPLICA && asked[1].error == OT_OK && asked[1].partition_epoch == 4);
     wire.items.count = 1;
     assert_int_equal(broker_peer_answer_read(&wire, &mine), OT_ERR_MALFORMED);
     struct coord_request refused = { .ask = COORD_ASK_READ, .error = OT_ERR_MISMATCH, .text = "words" }, asked_too = { .ask = COORD_ASK_READ };
