@@ -93,6 +93,45 @@ static enum ot_err place_of(struct forcing *forcing, struct ot_coord_voter_row *
     return words(forcing, OT_ERR_NOT_FOUND, "this node has no peer listener");
 }
 
+static bool lift(int32_t *epoch)
+{
+    const bool room = *epoch <= INT32_MAX - BROKER_FORCE_TERMS;
+    *epoch = room ? OT_MAX(*epoch, 0) + BROKER_FORCE_TERMS : *epoch;
+    return room;
+}
+
+/* Brokers that live on know rows that this node never heard of. With epochs beyond whatever the lost voters went on to, those here are the later ones for everybody, and nobody leads in an epoch in
+ * which another one led: two logs with different records of one epoch would be taken for equal. Nor is a report on a disk believed that may have been struck out since. */
+static enum ot_err raise_partitions(struct forcing *forcing, struct coord_edit *edit)
+{
+    struct coord_value before = coord_value_share(&forcing->value);        /* the walk must not meet its own changes */
+    struct coord_cursor cursor;
+    struct coord_partition row;
+    struct ot_uuid topic_id;
+    int32_t index;
+    enum ot_err err;
+    coord_partitions_begin(&before, &cursor);
+    while ((err = coord_partitions_next(&cursor, &topic_id, &index, &row)) == OT_OK) {
+        if (!lift(&row.leader_epoch) || !lift(&row.partition_epoch)) {
+            err = words(forcing, OT_ERR_TOO_LARGE, "there are no epochs left for a partition");
+            break;
+        }
+        row.durable_since = -1;
+        edit->delta->bytes = edit->delta->row_count = 0;       /* it goes into a snapshot: nobody reads how it came about */
+        if ((err = coord_partition_put(edit, &topic_id, index, &row)) != OT_OK) break;
+    }
+    coord_value_drop(&before);
+    return err == OT_ERR_NOT_FOUND ? OT_OK : err;
+}
+
+/* Partitions that were made, and producer ids that were given, by the lost voters alone. */
+static enum ot_err raise_cluster(struct forcing *forcing, struct ot_coord_cluster_row *cluster)
+{
+    if (!lift(&cluster->leader_epoch_floor) || cluster->next_producer_id > INT64_MAX - BROKER_FORCE_PRODUCER_IDS) return words(forcing, OT_ERR_TOO_LARGE, "there are no epochs or producer ids left");
+    cluster->next_producer_id += BROKER_FORCE_PRODUCER_IDS;
+    return OT_OK;
+}
+
 static enum ot_err edit(struct forcing *forcing, int64_t wall_ms)
 {
     struct coord_delta delta = { .data = forcing->delta_room, .cap_bytes = DELTA_BYTES };
@@ -117,7 +156,9 @@ static enum ot_err edit(struct forcing *forcing, int64_t wall_ms)
     cluster.cluster_id = ot_str_of(cluster_id);
     cluster.forced_version = forced->new_version;
     cluster.forced_ms = wall_ms;
+    if (err == OT_OK) err = raise_cluster(forcing, &cluster);
     if (err == OT_OK) err = coord_cluster_put(&edit, &cluster);
+    if (err == OT_OK) err = raise_partitions(forcing, &edit);
     forcing->value.stamp = (struct coord_stamp){ forced->new_term, forced->new_version };
     return err;
 }

@@ -9,7 +9,8 @@
 
 #include "base/io.h"
 
-enum { BROKER_FORCE_TERMS = 1000000 };         /* terms and versions that are skipped: whatever the lost voters went on to is below */
+enum { BROKER_FORCE_TERMS = 1000000 };         /* terms, versions, and epochs of each partition that are skipped: whatever the lost voters went on to is below */
+#define BROKER_FORCE_PRODUCER_IDS INT64_C(1000000000000)
 
 struct broker_forced {
     char cluster_id[64];
