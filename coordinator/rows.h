@@ -155,10 +155,15 @@ static inline uint64_t coord_all_replicas(const struct coord_partition *row)
 {
     return row->replica_count >= 64 ? UINT64_MAX : (UINT64_C(1) << row->replica_count) - 1;
 }
-/* Is a move of replicas at its end: all that come are in sync, and somebody stays? */
+/* Is a move of replicas at its end: all that come are in sync, somebody in sync stays, and those that stay hold what was committed as often as min.insync.replicas promises? Those that go
+ * delete what they hold: when they are needed for that they stay until others have caught up. */
 static inline bool coord_move_is_ready(const struct coord_partition *row)
 {
-    return (row->adding | row->removing) != 0 && (row->adding & ~row->isr) == 0 && (row->isr & ~row->removing) != 0;
+    const uint64_t stay = coord_all_replicas(row) & ~row->removing, holders = row->isr | row->elr;
+    if ((row->adding | row->removing) == 0 || (row->adding & ~row->isr) != 0 || (row->isr & stay) == 0) {
+        return false;
+    }
+    return (holders & row->removing) == 0 || __builtin_popcountll(holders & stay) >= OT_MIN(row->min_isr, __builtin_popcountll(stay));
 }
 /* Bit of a broker in the sets of this row; 0 when it holds no replica. */
 uint64_t coord_replica_bit(const struct coord_partition *row, int32_t broker_id);

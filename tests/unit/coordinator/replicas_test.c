@@ -341,6 +341,48 @@ static void a_reassignment_whose_leader_dies_at_its_end_is_finished_by_the_next(
     assert_int_equal(row_of(desk).successor, 0);
 }
 
+/* min.insync.replicas is 2: one machine that loses what it had not synced costs nothing. 2 and 4 hold what was committed, 3 lags; were 2 let go now, 4 would be the only one. */
+static void a_reassignment_lets_nobody_go_who_is_needed_to_hold_what_was_committed(void **state)
+{
+    struct desk *desk = *state;
+    int32_t target[] = { 1, 3, 4 }, first[] = { 1, 2 }, two[] = { 2, 4 }, all[] = { 2, 3, 4 };
+    assert_int_equal(alter(desk, first, 2), OT_OK);            /* 3 lags */
+    assert_int_equal(reassign(desk, target, 3), OT_OK);
+    assert_int_equal(fence(desk, 1), OT_OK);
+    assert_int_equal(row_of(desk).leader, 2);
+    assert_int_equal(alter(desk, two, 2), OT_OK);
+    struct coord_partition row = row_of(desk);
+    assert_int_equal(row.isr, coord_replica_bit(&row, 2) | coord_replica_bit(&row, 4));
+    assert_int_equal(row.elr, 0);
+    assert_false(coord_move_is_ready(&row));
+    assert_int_equal(row.successor, 0);
+    assert_int_equal(row.removing, coord_replica_bit(&row, 2));
+    assert_int_equal(alter(desk, all, 3), OT_OK);              /* 3 is there: 2 may go */
+    row = row_of(desk);
+    assert_true(coord_move_is_ready(&row));
+    assert_int_equal(says(desk, COORD_HANDS_OVER), OT_OK);
+    row = row_of(desk);
+    assert_int_equal(row.adding | row.removing, 0);
+    assert_int_equal(row.replica_count, 3);
+    assert_int_equal(__builtin_popcountll(row.isr), 2);
+}
+
+/* Whoever goes and holds nothing is in nobody's way, and of fewer replicas fewer are promised. */
+static void a_reassignment_lets_go_who_holds_nothing(void **state)
+{
+    struct desk *desk = *state;
+    int32_t one[] = { 1 }, two[] = { 1, 2 }, last[] = { 1 };
+    assert_int_equal(alter(desk, one, 1), OT_OK);
+    assert_int_equal(fence(desk, 3), OT_OK);
+    assert_int_equal(desk_register(desk, 3, 13, COORD_BOOT_MACHINE_CRASH), OT_OK);     /* it was eligible, and is no more */
+    assert_int_equal(row_of(desk).elr, 2);
+    assert_int_equal(reassign(desk, two, 2), OT_OK);
+    assert_int_equal(row_of(desk).replica_count, 2);
+    assert_int_equal(reassign(desk, last, 1), OT_OK);
+    assert_int_equal(row_of(desk).replica_count, 1);
+    assert_int_equal(row_of(desk).min_isr, 1);
+}
+
 static void a_second_move_takes_the_place_of_a_handover(void **state)
 {
     struct desk *desk = *state;
@@ -673,6 +715,7 @@ int main(void)
         TEST(a_reassignment_keeps_those_that_rule_four_waits_for), TEST(a_reassignment_ends_when_the_new_ones_are_in_sync),
         TEST(a_leader_that_gives_up_goes_on), TEST(a_leader_that_dies_while_it_hands_over_is_followed_by_the_rules), TEST(a_successor_that_is_in_sync_no_more_is_none),
         TEST(a_successor_that_stops_is_none_and_the_leader_goes_on), TEST(many_leaders_are_asked_for_at_once), TEST(a_reassignment_whose_leader_dies_at_its_end_is_finished_by_the_next), TEST(a_second_move_takes_the_place_of_a_handover),
+        TEST(a_reassignment_lets_nobody_go_who_is_needed_to_hold_what_was_committed), TEST(a_reassignment_lets_go_who_holds_nothing),
         TEST(a_reassignment_can_be_cancelled_and_replaced), TEST(a_cancelled_reassignment_lets_those_lead_that_were_there_before),
         TEST(a_cancelled_reassignment_lets_the_leader_hand_over),
         TEST(a_reassignment_to_fewer_replicas_than_min_isr_counted_on_lowers_it),
