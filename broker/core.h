@@ -226,8 +226,9 @@ struct eng_epoch_end broker_follow_end(struct broker_partition *partition, int32
 bool broker_verify_begin(struct broker_produce_part *part);
 void broker_verify_marker(struct broker_partition *partition, const struct broker_produce_part *marker);
 bool broker_verify_end(struct broker_partition *partition, struct broker_produce_part *part);
-/* With the mutex: may it be appended, by its guards and by what was seen when nobody was asked? */
+/* With the mutex: may it be appended, by its guards and by what was seen when nobody was asked? And is that of this leader epoch? */
 bool broker_verify_holds(struct broker_partition *partition, struct broker_produce_part *part);
+bool broker_verify_of_epoch(const struct broker_partition *partition, const struct broker_produce_part *part);
 void broker_verify_start(struct broker *broker, struct broker_produce *produce);       /* asks for all parts that began, then broker_produce_verified for each, on home */
 /* produce.c: part->error says how it went. */
 void broker_produce_verified(struct broker_produce_part *part);

@@ -337,6 +337,7 @@ static void start(struct broker_produce *produce, struct broker_produce_part *pa
     part->base_offset = part->append_time_ms = part->log_start_offset = -1;
     part->leader_id = part->leader_epoch = -1;
     part->too_few = part->waiting = part->verifying = part->verify_stale = part->only_open = false;
+    part->verify_epoch = -1;
     part->marker = (struct eng_marker){ 0 };
     part->next = part->prev = NULL;
     part->verdict.record_error_count = 0;

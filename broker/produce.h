@@ -38,6 +38,7 @@ struct broker_produce_part {
     bool waiting, wait_log_end;
     bool too_few;                              /* fewer members than min.insync.replicas when it stopped waiting */
     bool verifying, verify_stale;              /* the coordinator is asked; meanwhile a marker of its producer came */
+    int32_t verify_epoch;                      /* leader epoch in which it began to be asked; -1: it is not */
     bool only_open;                            /* nobody was asked, since the transaction was open here: it must be still */
     struct ot_buf *own_buf;                    /* recompressed batch */
 };

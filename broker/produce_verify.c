@@ -6,7 +6,9 @@
  *
  * Between the answer and the append the transaction may end. Then its marker goes through the lane first, and since the part is in the partition's list by then, the
  * marker makes its answer stale: that batch is refused. Where nobody was asked, since the transaction was open, it must still be so at the append. Offsets of a transaction
- * are appended by the group's shard; whoever asked for them holds a guard meanwhile, to the same end. */
+ * are appended by the group's shard; whoever asked for them holds a guard meanwhile, to the same end.
+ *
+ * An answer is of the leader epoch in which it was asked for: if another broker led meanwhile, the marker came by replication, and nobody was there to tell. */
 #include "broker/room.h"
 
 #include "broker/transactions.h"
@@ -36,6 +38,7 @@ bool broker_txn_guard(struct broker *broker, const struct coord_txn_place *place
     if (partition == NULL) return false;
     pthread_mutex_lock(&partition->mutex);
     if (atomic_load(&partition->stage) == BROKER_PARTITION_OPEN && partition->is_leader) open = is_open_here(partition, producer_id, producer_epoch);
+    guard->leader_epoch = partition->leader_epoch;
     guard->on = true;
     guard->next = partition->guards;
     if (guard->next != NULL) guard->next->prev = guard;
@@ -73,6 +76,13 @@ bool broker_verify_holds(struct broker_partition *partition, struct broker_produ
     return holds;
 }
 
+bool broker_verify_of_epoch(const struct broker_partition *partition, const struct broker_produce_part *part)
+{
+    bool same = part->verify_epoch < 0 || part->verify_epoch == partition->leader_epoch;
+    for (const struct broker_txn_guard *guard = part->guards; guard != NULL; guard = guard->also) same &= guard->partition != partition || guard->leader_epoch == partition->leader_epoch;
+    return same;
+}
+
 bool broker_verify_begin(struct broker_produce_part *part)
 {
     const struct broker_produce *produce = part->call;
@@ -85,6 +95,7 @@ bool broker_verify_begin(struct broker_produce_part *part)
     const bool known = open && is_open_here(partition, info->producer_id, info->producer_epoch);
     if (open && !known) {
         part->verifying = true;
+        part->verify_epoch = partition->leader_epoch;
         part->prev = NULL;
         part->next = partition->verify_first;
         if (part->next != NULL) part->next->prev = part;

@@ -32,6 +32,7 @@ void broker_txn(struct broker *broker, struct broker_txn *txn);
 struct broker_txn_guard {
     struct broker_partition *partition;        /* held; NULL: no guard, the append will be refused for what it is */
     int64_t producer_id; int16_t producer_epoch;
+    int32_t leader_epoch;                      /* in which it was begun */
     struct broker_txn_guard *next, *prev;      /* of the partition, while on; under its mutex */
     struct broker_txn_guard *also;             /* of one batch */
     bool on, stale;

@@ -1,6 +1,7 @@
 /* The append lane: order, duplicates, failures in the middle, and what each kind of acknowledgement waits for. */
 #include "base/util.h"
 #include "broker/log_dirs.h"
+#include "broker/transactions.h"
 #include "core_fixture.h"
 
 static void batches_lie_in_the_order_in_which_they_came(void **state)
@@ -683,6 +684,63 @@ static void a_strict_lease_is_no_longer_than_the_coordinator_waits(void **state)
     assert_int_equal(late.part.error, OT_ERR_NOT_LEADER_OR_FOLLOWER);
 }
 
+static struct ot_buf *transactional(struct core_fixture *f, int64_t producer)
+{
+    struct eng_sink sink;
+    struct eng_batch_builder builder;
+    struct eng_batch_fields fields = eng_batch_fields_default();
+    fields.producer_id = producer;
+    fields.producer_epoch = 0;
+    fields.base_sequence = 0;
+    fields.transactional = true;
+    eng_sink_pool(&sink, f->pool, 1u << 20);
+    assert_int_equal(eng_batch_build_begin(&builder, &fields, NULL, &sink), OT_OK);
+    assert_int_equal(eng_batch_build_next(&builder, 1750000000000, (struct ot_blob){ 0 }, (struct ot_blob){ (const uint8_t *)"v", 1, false }, NULL, 0), OT_OK);
+    assert_int_equal(eng_batch_build_finish(&builder), OT_OK);
+    return eng_sink_take(&sink);
+}
+
+/* Another broker led meanwhile, and the transaction may have ended there: that marker came by replication. An append now would open one that nobody ends. */
+static void what_the_coordinator_said_in_an_earlier_leader_epoch_is_not_believed(void **state)
+{
+    struct core_fixture *f = *state;
+    struct broker_txn_guard guard;
+    const struct coord_txn_place place = { .topic = ot_str_of("t"), .partition = 0 };
+    fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
+    run(f);
+    f->broker->core.transactions_verified = true;
+    struct broker_partition *partition = fixture_partition(f, 0);
+    assert_false(broker_txn_guard(f->broker, &place, 8, 0, &guard));
+    struct produce_call asked = { .produce = { .acks = 1, .api_version = 11, .origin = ENG_ORIGIN_CLIENT }, .part = { .topic = ot_str_of("t"), .leader_id = -1, .leader_epoch = -1 } };
+    struct ot_buf *buf = transactional(f, 9);
+    asked.part.call = &asked.produce;
+    asked.part.owner = partition;
+    asked.part.records = buf->data;
+    asked.part.records_bytes = buf->bytes;
+    assert_int_equal(eng_batch_parse(buf->data, buf->bytes, &asked.part.verdict.info), OT_OK);
+    assert_true(broker_verify_begin(&asked.part));
+    fixture_apply(f, "t", 7, 0, 2, 1, -2, "replicated");
+    run(f);
+    fixture_apply(f, "t", 7, 0, 1, 1, 3, "replicated");
+    run(f);
+    assert_true(partition->is_leader);
+    pthread_mutex_lock(&partition->mutex);
+    const enum broker_lane_fate fate = broker_lane_put(partition, &asked.part, 1750000000000);
+    pthread_mutex_unlock(&partition->mutex);
+    assert_int_equal(fate, BROKER_LANE_ANSWERED);
+    assert_int_equal(asked.part.error, OT_ERR_NOT_LEADER_OR_FOLLOWER);         /* it is sent again, and asked about again */
+    assert_int_equal(asked.part.leader_epoch, 3);
+    ot_buf_unref(buf);
+    struct produce_call guarded = { .produce = { .call = { .home = f->home, .done = produce_done }, .buf = transactional(f, 8), .acks = 1, .timeout_ms = 5000, .api_version = 13,
+        .transactional_id = { .null = true }, .origin = ENG_ORIGIN_COORDINATOR, .parts = &guarded.part, .part_count = 1, .queued = produce_queued } };
+    guarded.part = (struct broker_produce_part){ .topic = ot_str_of("t"), .records = guarded.produce.buf->data, .records_bytes = guarded.produce.buf->bytes, .guards = &guard };
+    (void)broker_produce(f->broker, &guarded.produce);
+    run(f);
+    assert_true(guarded.done);
+    assert_int_equal(guarded.part.error, OT_ERR_NOT_LEADER_OR_FOLLOWER);
+    broker_txn_guard_end(&guard);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -716,6 +774,7 @@ int main(void)
         TEST(a_topic_with_a_codec_of_its_own_gets_its_batches_repacked),
         TEST(what_a_client_asks_for_is_opened_before_the_others),
         TEST(a_stop_does_not_wait_for_logs_that_were_not_begun),
+        TEST(what_the_coordinator_said_in_an_earlier_leader_epoch_is_not_believed),
         TEST(under_a_strict_lease_acks_1_is_taken_if_it_held_until_the_record_was_written),
         TEST(a_strict_lease_is_no_longer_than_the_coordinator_waits),
     };
