@@ -107,6 +107,8 @@ static enum ot_err take_batch(struct broker_partition *partition, const struct b
     if (err != OT_OK) return err;
     const int64_t last_offset = eng_batch_last_offset(&info);
     if (piece.magic != 2 || info.base_offset < list->end || last_offset < info.base_offset || last_offset == INT64_MAX) return OT_ERR_CORRUPT_MESSAGE;
+    /* a hole that no segment spans: compaction, which takes only what is committed, made it, or the offset is wrong */
+    if (info.base_offset - list->end > INT32_MAX && info.base_offset > follow->answer.high_watermark) return OT_ERR_CORRUPT_MESSAGE;
     if (info.partition_leader_epoch < list->epoch || info.partition_leader_epoch > follow->answer.leader_epoch) return OT_ERR_FENCED_LEADER_EPOCH;
     if (info.control) eng_batch_marker(piece.data, &info, &marker);
     pthread_mutex_lock(&partition->mutex);

@@ -424,7 +424,11 @@ enum ot_err broker_lane_write(struct broker_partition *partition, const struct e
         enum ot_err err = write_state(partition, true, wall_ms);
         if (err != OT_OK) return err;
         fits = eng_log_fits(partition->log, batches, count, wall_ms);
-        if (fits == 0) return OT_ERR_CORRUPT_MESSAGE;     /* an empty segment takes any batch of this leader's; what another one sends may be too far above the log's end */
+    }
+    if (fits == 0) {                           /* an empty segment takes any batch of this leader's; what a follower copies may be too far above the log's end (follow.c has looked at it) */
+        enum ot_err err = eng_log_skip(partition->log, batches[0].base_offset, wall_ms);
+        if (err != OT_OK) return err;
+        fits = eng_log_fits(partition->log, batches, count, wall_ms);
     }
     return eng_log_append(partition->log, batches, fits, wall_ms, written);
 }

@@ -100,6 +100,9 @@ uint32_t eng_log_fits(struct eng_log *log, const struct eng_append_batch *batche
 /* Start a new segment at log_end_offset. snapshot: producer state up to there, as made by eng_producers_snapshot under the
  * owner's lock while no write was in flight; may be empty. An empty active segment is not rolled (OK, nothing done). */
 OT_MUST_CHECK enum ot_err eng_log_roll(struct eng_log *log, const struct ot_blob *snapshot, int64_t wall_ms);
+/* After a roll: the next batch begins at offset, so far above the log's end that no segment which begins there can hold it (32-bit offsets in its index); a follower copies such a hole from a log
+ * that compaction has made small. The empty segment gives way to one that begins at offset, and so does the log's end. */
+OT_MUST_CHECK enum ot_err eng_log_skip(struct eng_log *log, int64_t offset, int64_t wall_ms);
 /* Append batches (all that fit: see above) by one gathered write; index entries, time index, epoch file (synced before the first batch of a
  * new epoch) follow. *appended_out batches are whole in the file and log_end_offset is past them, whatever is returned.
  * NO_SPACE, IO: the file was cut back behind the last whole batch; the log stays usable after NO_SPACE and is read-only after IO. */

@@ -87,6 +87,40 @@ enum ot_err eng_log_roll(struct eng_log *log, const struct ot_blob *snapshot, in
     return err;
 }
 
+/* The new segment is there before the empty one goes: a crash between the two leaves both, and an empty one holds nothing that could be wrong. */
+static enum ot_err skip_locked(struct eng_log *log, int64_t offset, int64_t wall_ms)
+{
+    struct eng_segment *empty = eng_log_active(log);
+    OT_ASSERT(empty == NULL || empty->bytes == 0);
+    OT_ASSERT(offset > atomic_load(&log->log_end_offset));
+    enum ot_err err = eng_log_start_segment(log, offset, wall_ms);
+    if (err != OT_OK) return err;
+    pthread_mutex_lock(&log->lock);
+    if (empty != NULL) {
+        log->segments[log->segment_count - 2] = log->segments[log->segment_count - 1];
+        log->segment_count--;
+        eng_segment_retire(empty);
+    }
+    atomic_store_explicit(&log->log_end_offset, offset, memory_order_release);
+    pthread_mutex_unlock(&log->lock);
+    if (empty == NULL) return OT_OK;
+    eng_log_unmap(log, empty);
+    err = eng_log_unlink_segment(log, empty);
+    empty->unlinked = err == OT_OK;
+    eng_segment_unref(empty);
+    return err;
+}
+
+enum ot_err eng_log_skip(struct eng_log *log, int64_t offset, int64_t wall_ms)
+{
+    if (eng_log_read_only(log)) return eng_log_why(log);
+    eng_log_lock_segments(log);                /* a swap of the cleaner counts its places in the list */
+    enum ot_err err = skip_locked(log, offset, wall_ms);
+    pthread_mutex_unlock(&log->writer_lock);
+    if (err == OT_ERR_IO) eng_log_give_up(log, err, "skip");
+    return err;
+}
+
 /* ---- the write ---- */
 
 static enum ot_err write_gathered(struct ot_io *io, int fd, const struct eng_append_batch *batches, uint32_t count, uint64_t pos, uint64_t *written_out)

@@ -1,0 +1,114 @@
+/* A follower's log where it differs in shape from a log that somebody appended to: holes that compaction made. */
+#include "cluster_fixture.h"
+
+static void started(struct cluster *c)
+{
+    cluster_apply(c);
+    cluster_pass(c, 200);
+    for (int id = 1; id <= NODES; id++) assert_int_equal(atomic_load(&cluster_part(c, id)->stage), BROKER_PARTITION_OPEN);
+}
+
+static void put_one(struct cluster *c, int32_t leader, int64_t base_offset)
+{
+    static struct produce_call call;
+    cluster_put(c, leader, &call, -1, -1, 0);
+    cluster_pass(c, 700);
+    assert_true(call.done);
+    assert_int_equal(call.part.error, OT_OK);
+    assert_int_equal(call.part.base_offset, base_offset);
+}
+
+/* The only one in sync, and its acks=all is acks=1. */
+static void alone(struct cluster *c, int32_t id)
+{
+    for (int other = 1; other <= NODES; other++) c->cut[other][id] = true;
+    c->row.min_isr = 1;
+    cluster_lead(c, id, UINT64_C(1) << (id - 1));
+    cluster_pass(c, 600);
+}
+
+static void together(struct cluster *c)
+{
+    memset(c->cut, 0, sizeof c->cut);
+    cluster_pass(c, 4000);                     /* replica.lag.time.max.ms is 2 s */
+    assert_int_equal(c->row.isr, 7);
+}
+
+/* As compaction leaves it: nothing between the log's end and there. */
+static void leap(struct cluster *c, int32_t id, int64_t to)
+{
+    struct broker_partition *partition = cluster_part(c, id);
+    assert_int_equal(eng_log_roll(partition->log, NULL, 0), OT_OK);
+    assert_int_equal(eng_log_skip(partition->log, to, 0), OT_OK);
+    partition->reserved_end = partition->state_end = to;
+    replica_appended(&partition->replica, to);
+}
+
+static void assert_ends(struct cluster *c, int64_t end)
+{
+    for (int id = 1; id <= NODES; id++) {
+        assert_int_equal(eng_log_end_offset(cluster_part(c, id)->log), end);
+        assert_int_equal(atomic_load(&cluster_part(c, id)->high_watermark), end);
+    }
+}
+
+static int64_t first_offset(struct cluster *c, int32_t id, int64_t from)
+{
+    struct eng_read how = { .offset = from, .limit_offset = INT64_MAX, .max_bytes = 1, .min_one = true, .may_block = true };
+    struct eng_read_result read;
+    assert_int_equal(eng_log_read(cluster_part(c, id)->log, &how, &read), OT_OK);
+    if (read.pin != NULL) read.pin->release(read.pin);
+    return read.first_base_offset;
+}
+
+/* The index of a segment has 32 bits for an offset: what comes behind such a hole begins a segment of its own. */
+static void a_hole_that_is_wider_than_a_segment_is_copied(void **state)
+{
+    struct cluster *c = *state;
+    const int64_t far = INT64_C(3) << 31, farther = far + (INT64_C(5) << 31);
+    started(c);
+    put_one(c, 1, 0);
+    alone(c, 1);
+    leap(c, 1, far);
+    put_one(c, 1, far);
+    leap(c, 1, farther);
+    put_one(c, 1, farther);
+    together(c);
+    assert_ends(c, farther + 1);
+    for (int id = 1; id <= NODES; id++) {
+        assert_int_equal(eng_log_start_offset(cluster_part(c, id)->log), 0);
+        assert_int_equal(first_offset(c, id, 0), 0);
+        assert_int_equal(first_offset(c, id, 1), far);
+        assert_int_equal(first_offset(c, id, far + 1), farther);
+        assert_int_equal(eng_log_segments(cluster_part(c, id)->log, NULL, 0), 3);
+    }
+    put_one(c, 1, farther + 1);
+    node_stop(&c->nodes[2]);
+    node_start(&c->nodes[2]);
+    cluster_lead(c, 2, 3);
+    cluster_pass(c, 4000);
+    assert_int_equal(c->row.isr, 7);
+    assert_ends(c, farther + 2);
+    assert_int_equal(first_offset(c, 3, 1), far);
+}
+
+static void an_empty_follower_begins_with_a_hole_that_is_wider_than_a_segment(void **state)
+{
+    struct cluster *c = *state;
+    const int64_t far = INT64_C(3) << 31;
+    started(c);
+    alone(c, 1);
+    leap(c, 1, far);
+    put_one(c, 1, far);
+    together(c);
+    assert_ends(c, far + 1);
+    put_one(c, 1, far + 1);
+    assert_int_equal(first_offset(c, 2, 0), far);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
+    const struct CMUnitTest tests[] = { T(a_hole_that_is_wider_than_a_segment_is_copied), T(an_empty_follower_begins_with_a_hole_that_is_wider_than_a_segment) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
