@@ -98,6 +98,7 @@ enum ot_err broker_evidence_judge(struct broker *broker, struct broker_evidence 
         ot_log(OT_LOG_ERROR, "broker", "log_dirs_of_several_lives", "text=\"the clean markers of the log directories name different registrations, as when one is put back from an older copy: nothing is believed complete\"");
     }
     out->boot = !one_life ? COORD_BOOT_MACHINE_CRASH : all_clean ? COORD_BOOT_CLEAN : same_boot(broker) ? COORD_BOOT_PROCESS_CRASH : COORD_BOOT_MACHINE_CRASH;
+    broker->core.survived = out->boot != COORD_BOOT_MACHINE_CRASH;
     return err;
 }
 

@@ -34,7 +34,7 @@ static enum ot_err reopen(struct broker_partition *partition, struct eng_log **o
     struct eng_log *old = partition->log;
     const struct broker_topic_config *config = atomic_load_explicit(&partition->topic->config, memory_order_acquire);
     struct eng_log_open how = { .dir_path = eng_log_dir_path(old), .store_dir = partition->store_dir, .topic_id = partition->topic->id, .recovery_point = eng_log_flushed_end(old),
-        .log_start_offset = eng_log_start_offset(old), .leader_epochs = broker_partition_leader_epochs(partition), .wall_ms = ot_exec_wall_ms(core->background_exec) };
+        .log_start_offset = eng_log_start_offset(old), .leader_epochs = broker_partition_leader_epochs(partition), .survived = true, .wall_ms = ot_exec_wall_ms(core->background_exec) };
     struct eng_recovery recovery;
     int64_t flushed_end;
     broker_engine_config(core, config, &how.config);

@@ -122,6 +122,15 @@ static void set_all_aside(struct broker_partition_opening *opening)
  * had a folder; one opened now would take, and its retirement rename, the folder of the topic made after it. A folder of the last life is opened even so, to
  * be deleted with its log. */
 enum place { PLACE_OPEN, PLACE_WAIT, PLACE_SKIP };
+
+static bool is_one_of_several(struct broker_partition *partition)
+{
+    pthread_mutex_lock(&partition->mutex);
+    const bool is = partition->replica_count > 1;
+    pthread_mutex_unlock(&partition->mutex);
+    return is;
+}
+
 static enum place place(struct broker_partition_opening *opening, struct eng_log_open *how)
 {
     struct broker_partition *partition = opening->partition;
@@ -129,6 +138,7 @@ static enum place place(struct broker_partition_opening *opening, struct eng_log
     char key[320];
     size_t key_bytes = broker_name_key(key, partition->topic->name, partition->index);
     bool known = false, stale = false;
+    const bool doubts = !core->survived && is_one_of_several(partition);
     enum place where = PLACE_OPEN;
     broker_found_choose(core, partition);
     pthread_rwlock_wrlock(&core->registry);
@@ -146,6 +156,7 @@ static enum place place(struct broker_partition_opening *opening, struct eng_log
             found->taken = true;
             how->store_dir = found->dir;
             how->recovery_point = OT_MAX(found->offsets[ENG_CHECKPOINT_RECOVERY], 0);
+            how->doubts_holes = doubts && found->offsets[ENG_CHECKPOINT_RECOVERY] >= 0;      /* else nothing is known of what was on disk */
             how->log_start_offset = OT_MAX(found->offsets[ENG_CHECKPOINT_START], 0);
             how->first_dirty = OT_MAX(found->offsets[ENG_CHECKPOINT_CLEANER], 0);
             if (known) atomic_store(&partition->high_watermark, OT_MAX(found->offsets[ENG_CHECKPOINT_HIGH_WATERMARK], 0));
@@ -165,6 +176,7 @@ static enum place place(struct broker_partition_opening *opening, struct eng_log
         if (opening->err == OT_OK) opening->err = eng_store_place(core->store, cordoned(core), &how->store_dir);
     }
     how->clean = known && core->clean[how->store_dir];
+    how->survived = known && core->survived;
     return PLACE_OPEN;
 }
 

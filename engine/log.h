@@ -62,6 +62,8 @@ struct eng_log_open {
     int64_t first_dirty;                   /* likewise: compacted below (engine/compact.h) */
     bool clean;                            /* the directory was shut down cleanly: nothing is scanned */
     bool settled;                          /* it was not, but what lies in the folder is on disk: the file system was synced since its last writer died */
+    bool survived;                         /* only its last writer died, and not the machine: all that it wrote is there, so no crash made the holes that are */
+    bool doubts_holes;                     /* the machine stopped, and others hold the log: of one that is compacted, too, a segment's end that may be lost ends it */
     int64_t wall_ms;
 };
 

@@ -31,7 +31,7 @@ struct recovery {
     int64_t expected;                      /* next offset */
     int64_t first_hole;                    /* above the recovery point, INT64_MAX: none. The log may have such, and then a crash may have made it */
     int32_t last_epoch, leader_epochs, file_epoch;     /* file_epoch: the latest of the epoch file, -1: it says nothing */
-    bool clean;
+    bool clean, survived, doubts_holes;
     bool indexes_off;                      /* the disk is full */
     uint8_t *buffer;
     uint32_t buffer_bytes, left;           /* left: segments not walked yet */
@@ -171,12 +171,15 @@ static void note_hole(struct recovery *r, int64_t from, int64_t to)
     if (to > from && from >= r->checked_from) r->first_hole = OT_MIN(r->first_hole, from);
 }
 
+/* May there be a hole in a segment? Compaction makes them, and a follower copies them, whatever cleanup.policy its topic has by now. After a crash of the machine one is rather doubted. */
+static bool hole_is_good(const struct recovery *r) { return r->config.compact_enabled || r->survived; }
+
 /* Is this batch what must come next? Below the recovery point only offsets that go back are wrong. */
 static bool follows(struct recovery *r, const struct eng_batch_info *info)
 {
     if (r->expected < 0) return true;
     if (info->base_offset < r->expected && info->magic >= 2) return false;
-    bool hole_ok = r->config.compact_enabled || info->magic < 2 || r->expected < r->checked_from;
+    bool hole_ok = hole_is_good(r) || info->magic < 2 || r->expected < r->checked_from;
     if (info->base_offset > r->expected && !hole_ok) return false;
     if (info->magic >= 2) note_hole(r, r->expected, info->base_offset);
     return info->partition_leader_epoch < 0 || info->partition_leader_epoch >= r->last_epoch;
@@ -481,12 +484,16 @@ static enum ot_err walk_segment(struct recovery *r, uint32_t slot, bool *stopped
     return err;
 }
 
-/* A later segment must go on where the former ended. */
+/* A later segment must go on where the former ended: a follower's does, even where it copies a hole, unless that is wider than a segment (eng_log_skip), and so wider than what a crash takes of
+ * the end of one. Compaction shortens segments below the recovery point alone. Above it a compacted log goes on behind a hole, for what is left is better than nothing; but not where it is one of
+ * several: with the end that its leader has, too, it would pass for whole. */
 static bool segment_follows(struct recovery *r, const struct eng_segment *before, const struct eng_segment *seg)
 {
-    if (seg->base_offset < before->end_offset) return false;
+    const int64_t hole = seg->base_offset - before->end_offset;
+    if (hole < 0) return false;
     if (r->config.compact_enabled) note_hole(r, before->end_offset, seg->base_offset);
-    return seg->base_offset == before->end_offset || r->config.compact_enabled || before->end_offset < r->checked_from;
+    if (hole == 0 || before->end_offset < r->checked_from || (r->survived && hole > INT32_MAX)) return true;
+    return r->config.compact_enabled && (!r->doubts_holes || hole > INT32_MAX);
 }
 
 static enum ot_err walk_segments(struct recovery *r, uint32_t from_slot)
@@ -544,7 +551,7 @@ static enum ot_err walk_from(struct recovery *r, uint32_t slot)
 
 static enum ot_err scan_segments(struct eng_log *log, const struct eng_log_open *how, struct eng_recovery *out, int32_t *epoch_out)
 {
-    struct recovery r = { .log = log, .config = how->config, .out = out, .clean = how->clean, .last_epoch = -1, .leader_epochs = how->leader_epochs,
+    struct recovery r = { .log = log, .config = how->config, .out = out, .clean = how->clean, .survived = how->survived, .doubts_holes = how->doubts_holes, .last_epoch = -1, .leader_epochs = how->leader_epochs,
         .file_epoch = log->epochs_damaged ? -1 : eng_epochs_latest(log->epochs), .recovery_point = how->recovery_point, .first_hole = INT64_MAX };
     if (log->segment_count == 0) return OT_OK;
     r.checked_from = how->clean ? INT64_MAX : OT_MAX(how->recovery_point, log->segments[0]->base_offset);

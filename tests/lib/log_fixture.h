@@ -41,7 +41,7 @@ struct fx {
     int64_t next_timestamp;
     uint32_t files_max;
     uint64_t mapped_max;
-    bool settled;                          /* of the next opens */
+    bool settled, survived;                /* of the next opens */
 };
 
 __attribute__((unused)) static void fx_init(struct fx *fx)
@@ -78,7 +78,7 @@ __attribute__((unused)) static enum ot_err fx_try_open(struct fx *fx, int64_t re
         if (err != OT_OK) return err;
     }
     struct eng_log_open how = { .dir_path = fx->path, .topic_id = fx->topic_id, .config = fx->config, .recovery_point = recovery_point,
-        .log_start_offset = log_start_offset, .clean = clean, .settled = fx->settled, .wall_ms = FX_NOW };
+        .log_start_offset = log_start_offset, .clean = clean, .settled = fx->settled, .survived = fx->survived, .wall_ms = FX_NOW };
     return eng_log_open(fx->store, &how, &fx->log, &fx->recovery);
 }
 

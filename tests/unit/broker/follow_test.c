@@ -106,9 +106,43 @@ static void an_empty_follower_begins_with_a_hole_that_is_wider_than_a_segment(vo
     assert_int_equal(first_offset(c, 2, 0), far);
 }
 
+/* The machine of 3 stopped: the end of one segment never came to the disk, and the beginning of the next did. */
+static void lose_an_end(struct cluster *c)
+{
+    static const char path[] = "/sim/a/t-0/00000000000000000000.log", checkpoint[] = "0\n1\nt 0 0\n";
+    struct ot_io *io = sim_disk_io(c->nodes[2].f.disk);
+    struct ot_io_stat stat;
+    int fd = -1;
+    assert_int_equal(io->ops->open(io, path, OT_IO_WRITE, &fd), OT_OK);
+    assert_int_equal(io->ops->fstat(io, fd, &stat), OT_OK);
+    assert_int_equal(io->ops->truncate(io, fd, stat.bytes / 2), OT_OK);
+    io->ops->close(io, fd);
+    assert_int_equal(ot_io_replace_file(io, "/sim/a/recovery-point-offset-checkpoint", checkpoint, sizeof checkpoint - 1, true), OT_OK);
+}
+
+/* With the same end and the same last epoch as the leader's, its log would pass for whole. */
+static void a_compacted_follower_fetches_what_a_crash_took_between_two_segments(void **state)
+{
+    struct cluster *c = *state;
+    fixture_set(&c->nodes[2].f, "log.cleanup.policy", "compact");
+    started(c);
+    put_one(c, 1, 0);
+    put_one(c, 1, 1);
+    assert_int_equal(eng_log_roll(cluster_part(c, 3)->log, NULL, 0), OT_OK);
+    put_one(c, 1, 2);
+    node_stop(&c->nodes[2]);
+    lose_an_end(c);
+    node_start(&c->nodes[2]);
+    cluster_lead(c, 1, 3);
+    cluster_pass(c, 4000);
+    assert_int_equal(c->row.isr, 7);
+    assert_ends(c, 3);
+    assert_int_equal(first_offset(c, 3, 1), 1);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
-    const struct CMUnitTest tests[] = { T(a_hole_that_is_wider_than_a_segment_is_copied), T(an_empty_follower_begins_with_a_hole_that_is_wider_than_a_segment) };
+    const struct CMUnitTest tests[] = { T(a_hole_that_is_wider_than_a_segment_is_copied), T(an_empty_follower_begins_with_a_hole_that_is_wider_than_a_segment), T(a_compacted_follower_fetches_what_a_crash_took_between_two_segments) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

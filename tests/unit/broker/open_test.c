@@ -1,6 +1,7 @@
 /* The broker as a whole on a real disk: founding, topics, restarts, and whose directory it is. */
 #include "open_house.h"
 #include "broker/room.h"
+#include "engine/batch_build.h"
 
 struct admin_call { struct broker_admin admin; struct waited waited; struct ot_task go; struct house *house; };
 
@@ -549,6 +550,60 @@ static void a_directory_that_was_away_is_not_taken_for_an_older_copy(void **stat
     assert_int_equal(taken_for(house, &epoch), COORD_BOOT_CLEAN);
 }
 
+static struct broker_partition *part_of(struct house *house, const char *name)
+{
+    struct broker_partition *partition = broker_partition_find(house->broker, ot_str_of(name), 0);
+    assert_non_null(partition);
+    broker_partition_put(partition);           /* the registry holds it */
+    return partition;
+}
+
+/* As a follower copies what compaction has left. */
+static void append_at(struct house *house, struct broker_partition *partition, int64_t base_offset)
+{
+    struct eng_sink sink;
+    struct eng_batch_builder builder;
+    struct eng_batch_fields fields = eng_batch_fields_default();
+    uint32_t appended = 0;
+    fields.base_offset = base_offset;
+    fields.leader_epoch = 0;
+    eng_sink_pool(&sink, house->decode, 1u << 20);
+    assert_int_equal(eng_batch_build_begin(&builder, &fields, NULL, &sink), OT_OK);
+    assert_int_equal(eng_batch_build_record(&builder, base_offset, 1750000000000, (struct ot_blob){ 0 }, (struct ot_blob){ (const uint8_t *)"v", 1, false }, NULL, 0), OT_OK);
+    assert_int_equal(eng_batch_build_finish(&builder), OT_OK);
+    struct ot_buf *buf = eng_sink_take(&sink);
+    const struct eng_append_batch batch = { .data = buf->data, .bytes = buf->bytes, .base_offset = base_offset, .last_offset = base_offset, .max_timestamp = 1750000000000,
+        .max_timestamp_offset = base_offset };
+    assert_int_equal(eng_log_append(partition->log, &batch, 1, 1750000000000, &appended), OT_OK);
+    ot_buf_unref(buf);
+}
+
+/* Its cleanup.policy was compact once and is delete by now. Whoever is killed with it keeps what he held and may lead; when the machine stopped, nobody relies on it. */
+static void holes_that_were_copied_outlive_the_process_and_not_the_machine(void **state)
+{
+    struct house *house = *state;
+    char path[400];
+    for (int machine = 0; machine < 2; machine++) {
+        const char *name = machine == 0 ? "killed" : "unplugged";
+        char checkpoint[60];
+        start(house);
+        assert_int_equal(ask_one(house, create_item(name, 1)), OT_OK);
+        append_at(house, part_of(house, name), 3);
+        append_at(house, part_of(house, name), 8);
+        stop(house);
+        snprintf(path, sizeof path, "%s/a/.kafka_cleanshutdown", house->root);
+        assert_int_equal(unlink(path), 0);
+        snprintf(checkpoint, sizeof checkpoint, "0\n1\n%s 0 0\n", name);
+        write_file(house, "recovery-point-offset-checkpoint", checkpoint);
+        if (machine == 1) write_file(house, "__ottla_meta/meta.boot", "version: 0\nboot_id: another\n");
+        start(house);
+        assert_int_equal(house->err, OT_OK);
+        while (!is_open(house, name, 0)) sched_yield();
+        assert_int_equal(eng_log_end_offset(part_of(house, name)->log), machine == 0 ? 9 : 0);
+        stop(house);
+    }
+}
+
 /* As the first append leaves it: a folder that says whose it is. */
 static void name_folder(const struct house *house, const char *name, const struct ot_uuid *id)
 {
@@ -709,6 +764,7 @@ int main(void)
         TEST(everything_is_there_again_after_a_restart),
         TEST(clean_markers_of_an_older_life_are_not_believed),
         TEST(a_directory_that_was_away_is_not_taken_for_an_older_copy),
+        TEST(holes_that_were_copied_outlive_the_process_and_not_the_machine),
         TEST(a_recreated_topic_has_a_new_id_and_a_later_epoch),
         TEST(each_asked_item_gets_its_own_answer),
         TEST(validate_only_changes_nothing),
