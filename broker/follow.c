@@ -220,11 +220,17 @@ static enum ot_err cut_all(struct broker_partition *partition, struct broker_fol
     return err;
 }
 
+/* The log begins below where it began: a crash must not find the old start, and hide or drop for it what is fetched from here on and acknowledged. */
+static void start_went_back(struct broker_partition *partition, int64_t before)
+{
+    if (eng_log_start_offset(partition->log) < before) ot_ignore(broker_checkpoints_write(partition->core, true) == 0 ? OT_OK : OT_ERR_IO, "said in the log; the next round writes it");
+}
+
 static enum ot_err cut(struct broker_partition *partition, struct broker_follow *follow)
 {
     if (follow->parts.epoch < 0 && follow->parts.end > eng_log_start_offset(partition->log)) return cut_all(partition, follow);
     struct broker_cut cut;
-    const int64_t end = eng_log_end_offset(partition->log);
+    const int64_t end = eng_log_end_offset(partition->log), start = eng_log_start_offset(partition->log);
     const int64_t to = replica_cut(follow->parts, epoch_end(partition->log, follow->parts.epoch, end));
     if (to >= end) return OT_ERR_CORRUPT_MESSAGE;      /* the leader says that we differ, and names nothing to cut */
     if (broker_loss_before_cut(partition, to, follow->answer.leader_epoch, &cut) != OT_OK) return OT_ERR_BUSY;       /* nothing goes before it is noted */
@@ -232,6 +238,7 @@ static enum ot_err cut(struct broker_partition *partition, struct broker_follow 
     begin_cut(partition);
     enum ot_err err = eng_log_truncate(partition->log, to, ot_exec_wall_ms(partition->core->background_exec));
     end_cut(partition);
+    start_went_back(partition, start);
     follow->cut_records = end - eng_log_end_offset(partition->log);
     if (err == OT_OK) broker_loss_cut_done(partition, &cut);
     else ot_log(OT_LOG_ERROR, "replica", "cut_failed", "topic=%s partition=%d from=%" PRId64 " to=%" PRId64 " error=%s", partition->topic->name, partition->index, end, to, ot_err_name(err));
@@ -241,14 +248,16 @@ static enum ot_err cut(struct broker_partition *partition, struct broker_follow 
 static enum ot_err restart(struct broker_partition *partition, struct broker_follow *follow)
 {
     struct broker_cut cut;
-    const int64_t end = eng_log_end_offset(partition->log);
+    const int64_t end = eng_log_end_offset(partition->log), start = eng_log_start_offset(partition->log);
     broker_loss_of_restart(partition, follow->answer.leader_epoch, &cut);
     begin_cut(partition);
     enum ot_err err = eng_log_start_at(partition->log, follow->log_start_offset);
     end_cut(partition);
+    start_went_back(partition, start);
     if (err == OT_OK && cut.loss.from < cut.loss.end) broker_loss_cut_done(partition, &cut);
-    ot_log(OT_LOG_WARN, "replica", "restarted", "topic=%s partition=%d from=%" PRId64 " to=%" PRId64 " error=%s text=\"the leader's log begins behind the end of this one\"",
-        partition->topic->name, partition->index, end, follow->log_start_offset, ot_err_name(err));
+    ot_log(OT_LOG_WARN, "replica", "restarted", "topic=%s partition=%d from=%" PRId64 " to=%" PRId64 " error=%s text=\"the leader's log %s\"",
+        partition->topic->name, partition->index, end, follow->log_start_offset, ot_err_name(err),
+        follow->log_start_offset > end ? "begins behind the end of this one" : "ends before this one, which is empty, begins");
     return err;
 }
 

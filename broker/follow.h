@@ -27,7 +27,7 @@ bool broker_follow_place(struct broker_partition *partition, struct broker_follo
 enum broker_follow_kind {
     BROKER_FOLLOW_APPEND,                      /* records: whole batches, and perhaps a cut one behind them. None: only high watermark and log start */
     BROKER_FOLLOW_CUT,                         /* the histories part at `parts` */
-    BROKER_FOLLOW_RESTART                      /* the leader's log begins behind the end of ours: drop everything, go on at log_start_offset */
+    BROKER_FOLLOW_RESTART                      /* the leader's log begins behind the end of ours, or ends before ours, which is empty, begins: drop everything, go on at log_start_offset */
 };
 struct broker_follow {
     /* asked */

@@ -426,6 +426,13 @@ static bool foreign_refused(struct broker_fetch_slot *slot, enum ot_err error, c
     return slot->seeks;
 }
 
+/* The log here has no record and begins behind the leader's end, which an unclean election set back: histories of which one is empty do not part anywhere, so nobody says where to cut. */
+static bool empty_behind(const struct broker_fetch_stream *stream, const struct broker_fetch_slot *slot, const struct ot_fetch_response_partition_data *row)
+{
+    const struct broker_follow_place *asked = &slot->asked;
+    return !stream->source->foreign && asked->last_epoch < 0 && asked->log_start_offset == asked->offset && row->log_start_offset >= 0 && row->log_start_offset < asked->offset;
+}
+
 /* One partition of the answer. True: it is in work. */
 static bool row_take(struct broker_fetch_stream *stream, struct broker_fetch_slot *slot, const struct ot_fetch_response_partition_data *row)
 {
@@ -433,7 +440,7 @@ static bool row_take(struct broker_fetch_stream *stream, struct broker_fetch_slo
     const enum ot_err error = (enum ot_err)row->error_code;
     *follow = (struct broker_follow){ .done = follow_done, .kind = BROKER_FOLLOW_APPEND, .log_start_offset = row->log_start_offset,
         .answer = { slot->asked.leader_epoch, slot->asked.offset, slot->asked.last_epoch, row->high_watermark }, .records = row->records.data, .records_bytes = row->records.bytes };
-    if (error == OT_ERR_OFFSET_OUT_OF_RANGE && row->log_start_offset > slot->asked.offset) {
+    if (error == OT_ERR_OFFSET_OUT_OF_RANGE && (row->log_start_offset > slot->asked.offset || empty_behind(stream, slot, row))) {
         follow->kind = BROKER_FOLLOW_RESTART;
     } else if (error != OT_OK) {
         if (stream->source->foreign && foreign_refused(slot, error, row)) return false;

@@ -1,4 +1,4 @@
-/* A follower's log where it differs in shape from a log that somebody appended to: holes that compaction made. */
+/* A follower's log where it differs in shape from a log that somebody appended to: holes that compaction made, and logs that an unclean election set back. */
 #include "cluster_fixture.h"
 
 static void started(struct cluster *c)
@@ -106,6 +106,39 @@ static void an_empty_follower_begins_with_a_hole_that_is_wider_than_a_segment(vo
     assert_int_equal(first_offset(c, 2, 0), far);
 }
 
+static void find_start(void *arg, const struct eng_checkpoint_row *row) { *(int64_t *)arg = row->offset; }
+
+static int64_t start_on_disk(struct cluster *c, int32_t id)
+{
+    int64_t start = -1;
+    assert_int_equal(eng_store_checkpoint_load(c->nodes[id - 1].f.store, 0, ENG_CHECKPOINT_START, find_start, &start), OT_OK);
+    return start;
+}
+
+/* All records of 3 were deleted; then the one that leads has a log that ends below where 3 begins, as after an unclean election. Nobody's history parts from an empty one. */
+static void an_empty_log_behind_the_leaders_end_begins_anew(void **state)
+{
+    struct cluster *c = *state;
+    started(c);
+    for (int64_t at = 0; at < 3; at++) put_one(c, 1, at);
+    assert_int_equal(eng_log_start_at(cluster_part(c, 3)->log, 10), OT_OK);
+    struct broker_partition *emptied = cluster_part(c, 3);
+    emptied->state_end = 10;
+    replica_restarted(&emptied->replica, 10);
+    atomic_store(&emptied->high_watermark, 10);
+    assert_int_equal(eng_epochs_latest(eng_log_epochs(emptied->log)), -1);
+    assert_int_equal(broker_checkpoints_write(&c->nodes[2].f.broker->core, true), 0);
+    assert_int_equal(start_on_disk(c, 3), 10);
+    cluster_lead(c, 2, 2);
+    cluster_pass(c, 900);
+    assert_int_equal(eng_log_end_offset(emptied->log), 3);
+    assert_int_equal(start_on_disk(c, 3), 0);  /* at once: a process that is killed now does not drop what it has fetched for a start of before */
+    together(c);
+    assert_int_equal(first_offset(c, 3, 0), 0);
+    put_one(c, 2, 3);
+    assert_ends(c, 4);
+}
+
 /* The machine of 3 stopped: the end of one segment never came to the disk, and the beginning of the next did. */
 static void lose_an_end(struct cluster *c)
 {
@@ -143,6 +176,7 @@ static void a_compacted_follower_fetches_what_a_crash_took_between_two_segments(
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
-    const struct CMUnitTest tests[] = { T(a_hole_that_is_wider_than_a_segment_is_copied), T(an_empty_follower_begins_with_a_hole_that_is_wider_than_a_segment), T(a_compacted_follower_fetches_what_a_crash_took_between_two_segments) };
+    const struct CMUnitTest tests[] = { T(a_hole_that_is_wider_than_a_segment_is_copied), T(an_empty_follower_begins_with_a_hole_that_is_wider_than_a_segment),
+        T(an_empty_log_behind_the_leaders_end_begins_anew), T(a_compacted_follower_fetches_what_a_crash_took_between_two_segments) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
