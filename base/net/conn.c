@@ -73,12 +73,15 @@ static void conn_ready(struct ot_loop_fd *fd, uint32_t events)
     conn_run(conn);
 }
 
+/* Who has yet to say who it is has no more answers waiting than a request of its may have bytes. */
+static uint64_t output_bytes_max(const struct ot_conn *conn) { return conn->bytes_max > 0 ? conn->bytes_max : net_setup(conn->loop->net)->output_bytes_max; }
+
 /* May a further request be begun? The first reason that forbids it is also what resumes it: an answer, bytes sent, a kick, a pool. */
 static bool conn_may_take(const struct ot_conn *conn)
 {
     const struct ot_net_setup *setup = net_setup(conn->loop->net);
     return !conn->closed && !conn->finishing && !conn->starving && conn->waiting == NULL && conn->reply_count < setup->requests_max
-        && atomic_load_explicit(&conn->output_bytes, memory_order_relaxed) < setup->output_bytes_max;
+        && atomic_load_explicit(&conn->output_bytes, memory_order_relaxed) < output_bytes_max(conn);
 }
 
 static void conn_tick(struct ot_timer *timer)
@@ -291,13 +294,20 @@ static void reply_push(struct ot_conn *conn, struct ot_reply *reply)
     conn->reply_count++;
 }
 
+/* While answers are at their cap, who has none of its own waiting goes on, up to twice the cap: one that does not read holds up those that do not read either, and nobody else. */
+static bool may_answer(const struct ot_conn *conn, const struct ot_reply *reply)
+{
+    const struct ot_pool *answers = net_setup(conn->loop->net)->response_pool;
+    const size_t used = answers == NULL ? 0 : ot_pool_used_bytes(answers), cap = answers == NULL ? 1 : ot_pool_cap_bytes(answers);
+    return used < cap || (used - cap < cap && conn->out == NULL && conn->replies == reply);
+}
+
 /* Offer a request to the door. False: nothing further may be taken now. */
 static bool conn_offer(struct ot_conn *conn, struct ot_reply *reply)
 {
     struct net_loop *loop = conn->loop;
-    struct ot_pool *answers = net_setup(loop->net)->response_pool;
     conn->waiting = NULL;
-    if (answers != NULL && ot_pool_used_bytes(answers) >= ot_pool_cap_bytes(answers)) {
+    if (!may_answer(conn, reply)) {
         conn->waiting = reply;
         net_starve(loop, conn, &loop->response_wait);
         return false;

@@ -64,7 +64,8 @@ void ot_conn_describe(struct ot_conn *conn, struct ot_str client_id, struct ot_s
 void ot_conn_kick(struct ot_conn *conn);
 /* Take no further request (the one that is being offered included, if it is not taken), send the answers that are due, then close. For garbage on the wire, errors of unanswered requests… */
 void ot_conn_finish(struct ot_conn *conn, const char *why);
-/* Until ot_conn_trust a request may have no more than so many bytes, and the connection is closed after that time: for who has yet to say who it is. In `opened`.
+/* Until ot_conn_trust a request may have no more than so many bytes, nor may answers that wait to be sent (but for the last of them), and the connection is closed after that time:
+ * for who has yet to say who it is. In `opened`.
  * Where there are too many of those on its loop (probation_max), the one that came first goes. */
 void ot_conn_probation(struct ot_conn *conn, uint32_t request_bytes_max, int64_t us);
 void ot_conn_trust(struct ot_conn *conn);

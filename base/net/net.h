@@ -1,8 +1,8 @@
 /* Reactors, listeners and the connections on them, with their limits.
  *
- * Accepted connections go to the loop that has the fewest. All that a peer can make us hold is bounded: request bytes by request_pool, answers by response_pool (no
- * request is started while it is at its cap), answers not yet read by output_bytes_max per connection, requests in work by requests_max per connection. At a cap
- * a connection is not read until others finish; one request per loop may go beyond the cap of a pool, so that something always moves. */
+ * Accepted connections go to the loop that has the fewest. All that a peer can make us hold is bounded: request bytes by request_pool, answers by response_pool (while it is at its cap
+ * a request is started only for who has read all answers before it, and none at twice the cap), answers not yet read by output_bytes_max per connection, requests in work by
+ * requests_max per connection. At a cap a connection is not read until others finish; one request per loop may go beyond the cap of request_pool, so that something always moves. */
 #ifndef OT_NET_NET_H
 #define OT_NET_NET_H
 

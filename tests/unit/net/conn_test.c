@@ -304,6 +304,56 @@ static void nothing_is_begun_while_the_answers_are_at_their_cap(void **state)
     door_stop();
 }
 
+static void who_reads_is_answered_while_others_leave_theirs_unread(void **state)
+{
+    (void)state;
+    door_init();
+    ot_pool_free(door.answers);
+    door.answers = door.setup.response_pool = ot_pool_new("answers", 3u << 19, 1u << 20);
+    door.setup.loop_count = 1;
+    door_start();
+    const int deaf = door_client(), other = door_client();
+    uint8_t big[5] = { 'b' };
+    uint32_t bytes = 0;
+    ot_store_u32(big + 1, 3u << 19);
+    say_frame(deaf, big, 5);               /* at the cap, and not read */
+    until(&door.taken, 1);
+    say_text(deaf, "e");                   /* it gets no more */
+    for (uint32_t i = 0; i < 50; i++) {
+        say_text(other, "e");
+        hear_text(other, "e");
+        assert_int_equal(now(&door.taken), i + 2);
+    }
+    free(hear(deaf, &bytes));
+    assert_int_equal(bytes, 3u << 19);
+    hear_text(deaf, "e");
+    close(deaf);
+    close(other);
+    door_stop();
+}
+
+static void who_is_on_probation_leaves_few_answers_unread(void **state)
+{
+    (void)state;
+    door_init();
+    door.setup.loop_count = 1;
+    door.probation_bytes = 4096;
+    door.probation_us = 60000000;
+    door_start();
+    const int deaf = door_client();
+    uint8_t big[5] = { 'b' };
+    uint32_t bytes = 0;
+    ot_store_u32(big + 1, 200000);
+    for (int i = 0; i < 100; i++) say_frame(deaf, big, 5);
+    for (uint32_t i = 0; i < 100; i++) {
+        free(hear(deaf, &bytes));
+        assert_int_equal(bytes, 200000);
+        assert_in_range(now(&door.taken) - i, 0, 6);       /* what the socket holds, and one behind it */
+    }
+    close(deaf);
+    door_stop();
+}
+
 static void an_impossible_size_closes_behind_the_answers_that_are_due(void **state)
 {
     (void)state;
@@ -565,6 +615,8 @@ int main(void)
         cmocka_unit_test(a_peer_that_does_not_read_is_not_read),
         cmocka_unit_test(a_pool_at_its_cap_slows_down_and_never_stops),
         cmocka_unit_test(nothing_is_begun_while_the_answers_are_at_their_cap),
+        cmocka_unit_test(who_reads_is_answered_while_others_leave_theirs_unread),
+        cmocka_unit_test(who_is_on_probation_leaves_few_answers_unread),
         cmocka_unit_test(an_impossible_size_closes_behind_the_answers_that_are_due),
         cmocka_unit_test(who_is_on_probation_announces_little_and_is_soon_gone),
         cmocka_unit_test(large_requests_that_do_not_come_take_no_room_from_small_ones),
