@@ -14,6 +14,7 @@
     X(producers,             50,   1 << 20, INT64_C(2) << 30, "idempotent and transactional producer state") \
     X(peers,                 50,   8 << 20, INT64_C(2) << 30, "messages to other brokers and their answers, and what they send that is large") \
     X(peer_requests,         10,   4 << 20, INT64_C(1) << 28, "requests of other brokers of at most 64 KiB each: large ones that are long on their way take no room from them") \
+    X(peer_responses,        10,   8 << 20, INT64_C(1) << 30, "answers to other brokers that wait for a socket: clients that do not read theirs take no room from them") \
     X(metadata,              80,   4 << 20, INT64_C(4) << 30, "pages of the metadata image and its history") \
     X(cleaning,              60,   1 << 20, INT64_C(8) << 30, "keys of partitions that are being compacted") \
     X(groups,                50,   1 << 20, INT64_C(2) << 30, "consumer groups and their offsets, transactional ids") \

@@ -13,6 +13,7 @@
 
 #define USUAL_PORT 9093
 #define SECRET_BYTES_MIN 16
+#define STRANGERS_MAX 2048                 /* whatever memory there is: each is a descriptor, and the brokers of a large cluster may all come at once */
 
 static bool given(const char *text) { return text != NULL && text[0] != 0; }
 
@@ -115,15 +116,23 @@ int cli_peer_bind(struct cli_peer_door *door, const struct broker_config *config
     return -1;
 }
 
+/* A connection that said no hello yet may hold a request in work and one on its way, and as much of answers. All of them together hold half of either memory at most: the rest is the brokers'. */
+static uint32_t strangers_max(const struct ot_pool *requests, const struct ot_pool *answers)
+{
+    const size_t each_bytes = 2 * RPC_HELLO_BYTES_MAX, bytes = OT_MIN(ot_pool_cap_bytes(requests), ot_pool_cap_bytes(answers)) / 2;
+    return (uint32_t)OT_MIN(OT_MAX(bytes / each_bytes, (size_t)1), (size_t)STRANGERS_MAX);
+}
+
 enum ot_err cli_peer_start(struct cli_peer_door *door, struct broker *broker, struct ot_mem_budget *budget, struct ot_exec *io_exec, struct ot_metrics *metrics)
 {
     if (!door->wanted) return OT_OK;
-    const struct rpc_kafka_setup setup = { .listeners = &door->door, .listener_count = 1, .peer = true, .io = ot_io_real(), .io_exec = io_exec,
+    struct rpc_kafka_setup setup = { .listeners = &door->door, .listener_count = 1, .peer = true, .io = ot_io_real(), .io_exec = io_exec,
         .metrics = metrics,
         .system_buffers = true,            /* followers read in megabytes: Kafka's 102400 is a wake-up for every hundred kilobytes */
         .small_pool = ot_mem_pool_buffers(&budget->pools[OT_MEM_peer_requests]), .small_bytes = BROKER_PEER_SMALL_BYTES,
-        .request_pool = ot_mem_pool_buffers(&budget->pools[OT_MEM_peers]), .response_pool = ot_mem_pool_buffers(&budget->pools[OT_MEM_responses]) };
+        .request_pool = ot_mem_pool_buffers(&budget->pools[OT_MEM_peers]), .response_pool = ot_mem_pool_buffers(&budget->pools[OT_MEM_peer_responses]) };
     if (setup.request_pool == NULL || setup.small_pool == NULL || setup.response_pool == NULL) return OT_ERR_NO_MEMORY;
+    setup.strangers_max = strangers_max(setup.small_pool, setup.response_pool);
     const enum ot_err err = rpc_kafka_server_start(broker, &setup, &door->server);
     door->door.fd_count = 0;               /* they passed over in any case */
     return err;

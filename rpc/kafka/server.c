@@ -6,8 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HELLO_BYTES_MAX 4096u              /* who has not said hello gets no more of the memory that the brokers share */
-#define HELLO_ROOM_BYTES (2 * HELLO_BYTES_MAX)         /* that at most are counted for it */
 #define PEER_LOOPS 2u
 #define HELLO_US 5000000
 #define PEER_REQUEST_BYTES_MAX (256u << 20)    /* one publication of the coordinator may have 200 MiB */
@@ -55,7 +53,7 @@ static void peer_opened(struct ot_conn *conn)
 {
     struct rpc_peer_conn *door = ot_conn_door(conn);
     door->conn.hello = &door->hello;
-    ot_conn_probation(conn, HELLO_BYTES_MAX, HELLO_US);
+    ot_conn_probation(conn, RPC_HELLO_BYTES_MAX, HELLO_US);
     conn_opened(conn);
 }
 
@@ -137,7 +135,7 @@ static struct ot_net_setup net_setup(const struct broker_config *config, const s
         .loop_count = setup->peer ? PEER_LOOPS : (uint32_t)config->ottla_network_threads,
         .request_pool = setup->request_pool, .response_pool = setup->response_pool,
         .small_pool = setup->small_pool, .small_bytes = setup->small_bytes,
-        .probation_max = setup->peer && setup->small_pool != NULL ? (uint32_t)OT_MIN(OT_MAX(ot_pool_cap_bytes(setup->small_pool) / 2 / HELLO_ROOM_BYTES / PEER_LOOPS, (size_t)1), (size_t)UINT32_MAX) : 0,
+        .probation_max = setup->strangers_max == 0 ? 0 : OT_MAX(setup->strangers_max / PEER_LOOPS, 1u),
         .io = setup->io, .io_exec = setup->io_exec,
         .request_bytes_max = setup->peer ? OT_MAX((uint32_t)config->socket_request_max_bytes, PEER_REQUEST_BYTES_MAX) : (uint32_t)config->socket_request_max_bytes,
         .send_buffer_bytes = setup->system_buffers ? -1 : config->socket_send_buffer_bytes, .receive_buffer_bytes = setup->system_buffers ? -1 : config->socket_receive_buffer_bytes,

@@ -18,13 +18,15 @@ struct rpc_kafka_listener {
     int32_t advertised_port;               /* used with advertised_host */
 };
 
+#define RPC_HELLO_BYTES_MAX 4096u          /* of a request to a peer server before the hello, and of the answers to such that wait to be sent (but for the last) */
+
 struct rpc_kafka_setup {
     const struct rpc_kafka_listener *listeners;        /* copied */
     uint32_t listener_count;
     bool peer;                             /* its connections come from other brokers: they say hello first (broker/peers.h) */
+    uint32_t strangers_max;                /* so many may be there that said no hello yet: for one more the oldest of them goes. 0: any number */
     struct ot_pool *request_pool;          /* request bytes in flight (queued.max.request.bytes); outlives the server */
-    struct ot_pool *small_pool; uint32_t small_bytes;  /* requests of at most so many bytes are there instead, whatever large ones take; outlives the server. NULL: none. A peer server
-                                            * has no more connections that said no hello yet than half of it holds */
+    struct ot_pool *small_pool; uint32_t small_bytes;  /* requests of at most so many bytes are there instead, whatever large ones take; outlives the server. NULL: none */
     bool system_buffers;                   /* of sockets: the system's sizes, whatever socket.send.buffer.bytes and socket.receive.buffer.bytes say */
     struct ot_pool *response_pool;         /* answers not yet sent, without the file ranges in them; outlives the server */
     struct ot_io *io;                      /* probes and reads cold ranges */

@@ -221,6 +221,62 @@ def test_a_crowd_that_says_no_hello_keeps_nobody_out(make):
     cluster.stop()
 
 
+def pour(port, data):
+    """A connection that sends that as long as it is taken, and never reads."""
+    s = socket.create_connection(("127.0.0.1", port), timeout=20)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    s.settimeout(1)
+    try:
+        for at in range(0, len(data), 65536):
+            s.sendall(data[at:at + 65536])
+    except (TimeoutError, ConnectionError):
+        pass
+    return s
+
+
+def goes_on(cluster, first, term, name):
+    assert cluster.controller() == first and quorum(cluster.nodes[first])[0]["leaderEpoch"] == term
+    for i, node in cluster.nodes.items():
+        assert create(node, f"{name}-{i}")["errorCode"] == 0
+    for i in cluster.nodes:
+        cluster.wait_state(i, "running", of=[1, 2, 3])
+
+
+def test_strangers_that_read_no_answers_hold_little(make):
+    """Each asks for versions again and again before it says who it is."""
+    cluster = make(broker_session_timeout_ms=4000, ottla_memory_bytes=192000000).start()
+    first = cluster.controller()
+    node = cluster.nodes[first]
+    term = quorum(node)[0]["leaderEpoch"]
+    ask = request_bytes("ApiVersions", 0, {}) * 400000             # more than the sockets take
+    before = sum(pool(node, name)[0] for name in ("responses", "peer_responses"))
+    deaf = [pour(node.peer_port, ask) for _ in range(3)]
+    held = sum(pool(node, name)[0] for name in ("responses", "peer_responses")) - before
+    assert held < 100000, held
+    goes_on(cluster, first, term, "strangers")
+    for s in deaf:
+        s.close()
+    cluster.stop()
+
+
+def test_clients_that_read_no_answers_silence_no_broker(make):
+    """They hold all the memory that there is for answers to clients: other clients are answered, and the broker stays the coordinator that it was."""
+    cluster = make(broker_session_timeout_ms=4000, ottla_memory_bytes=192000000).start()
+    first = cluster.controller()
+    node = cluster.nodes[first]
+    assert create(node, "wide", partitions=300)["errorCode"] == 0
+    term = quorum(node)[0]["leaderEpoch"]
+    ask = request_bytes("Metadata", 12, {"topics": [{"name": "wide"}], "allowAutoTopicCreation": False}) * 4000
+    deaf = [pour(node.port, ask) for _ in range(3)]
+    cap = pool(node, "responses")[1]
+    harness.until(lambda: pool(node, "responses")[0] >= cap, 20, lambda: f"the memory for answers is taken: {pool(node, 'responses')}")
+    goes_on(cluster, first, term, "deaf")
+    assert pool(node, "responses")[0] >= cap           # they were there all the time
+    for s in deaf:
+        s.close()
+    cluster.stop()
+
+
 @pytest.mark.long
 def test_kills_and_pauses_of_coordinators_lose_nothing_that_was_answered(make):
     """Twelve rounds: whatever was answered with success is there on every broker in the end, and the cluster always finds a coordinator again."""

@@ -18,14 +18,14 @@
 
 #pragma GCC diagnostic ignored "-Wunused-function"      /* not every test uses all of it */
 
-static struct { struct rpc_kafka_server *server; struct ot_pool *requests, *answers; struct ot_metrics *metrics; struct ot_arena arena; int32_t correlation; bool peer; } door;
+static struct { struct rpc_kafka_server *server; struct ot_pool *requests, *answers; struct ot_metrics *metrics; struct ot_arena arena; int32_t correlation; bool peer; uint32_t strangers_max; } door;
 
 static void door_start_with(const struct rpc_kafka_listener *listeners, uint32_t count)
 {
     door.requests = ot_pool_new("requests", 16u << 20, 1u << 20);
     door.answers = ot_pool_new("answers", 64u << 20, 1u << 20);
     door.metrics = ot_metrics_new(1000);
-    const struct rpc_kafka_setup setup = { .listeners = listeners, .listener_count = count, .peer = door.peer, .request_pool = door.requests, .response_pool = door.answers,
+    const struct rpc_kafka_setup setup = { .listeners = listeners, .listener_count = count, .peer = door.peer, .strangers_max = door.strangers_max, .request_pool = door.requests, .response_pool = door.answers,
         .io = ot_io_real(), .io_exec = ot_exec_pool_exec(fake.pool), .metrics = door.metrics };
     assert_int_equal(rpc_kafka_server_start(fake_pointer(), &setup, &door.server), OT_OK);
     ot_arena_init(&door.arena, 64u << 20);

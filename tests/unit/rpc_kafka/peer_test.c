@@ -161,6 +161,25 @@ static bool lists(const struct ot_api_versions_response *response, int16_t key)
     return false;
 }
 
+static void of_too_many_strangers_the_oldest_go(void **state)
+{
+    struct ot_peer_hello_response said;
+    int fds[6];
+    char byte;
+    (void)state;
+    door.strangers_max = 4;                    /* two on each loop */
+    start(true);
+    door.strangers_max = 0;
+    for (int i = 0; i < 6; i++) fds[i] = client();
+    for (int i = 0; i < 2; i++) assert_int_equal(recv(fds[i], &byte, 1, 0), 0);
+    for (int i = 2; i < 6; i++) {
+        hello(fds[i], "friend", &said);
+        assert_int_equal(said.error_code, 0);
+    }
+    for (int i = 0; i < 6; i++) close(fds[i]);
+    door_stop();
+}
+
 static void a_listener_for_clients_knows_nothing_of_peers(void **state)
 {
     (void)state;
@@ -303,5 +322,5 @@ static void brokers_are_forgotten_in_kafkas_words(void **state)
 
 TEST_MAIN(cmocka_unit_test(brokers_are_forgotten_in_kafkas_words), cmocka_unit_test(voters_are_added_and_removed_in_every_version), cmocka_unit_test(a_peer_that_said_hello_is_heard),
         cmocka_unit_test(requests_of_the_rest_api_are_answered_and_let_go),
-        cmocka_unit_test(lag_is_told_in_the_order_asked), cmocka_unit_test(who_said_nothing_is_not),
+        cmocka_unit_test(lag_is_told_in_the_order_asked), cmocka_unit_test(who_said_nothing_is_not), cmocka_unit_test(of_too_many_strangers_the_oldest_go),
         cmocka_unit_test(what_peers_are_sent_is_counted_with_what_clients_are_sent), cmocka_unit_test(a_listener_for_clients_knows_nothing_of_peers))
