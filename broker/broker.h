@@ -31,6 +31,7 @@ struct broker_setup {
     struct ot_exec *coord_exec;                /* serial, with timers: the coordinator's thread */
     struct ot_exec *const *shard_execs; uint32_t shard_exec_count;       /* serial, with timers: groups and transactions (shard.h); 0: background_exec does it */
     struct ot_mem_pool *groups_pool;           /* what groups and their offsets and transactions may take; NULL: 64 MiB */
+    struct ot_mem_pool *sessions_pool;         /* what fetch sessions may take; NULL: 64 MiB */
     const struct broker_shard_kind *const *shard_kinds;        /* by enum broker_shard_kind_id; NULL: all that there are (tests bring their own) */
     struct ot_exec *cleaner_exec; uint32_t cleaner_threads;              /* pool: compaction, and how many run in it at most; NULL: nothing is compacted */
     struct ot_mem_pool *cleaner_memory;        /* for its keys; NULL: as much as configured */

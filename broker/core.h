@@ -285,7 +285,7 @@ void broker_checkpoints_free(struct broker_core *core);
 /* Answers the log directories, one bit each, whose files do not say what holds now: failed, offline, or no memory for it. sync: on a full disk the reserve is given for it. */
 uint64_t broker_checkpoints_write(struct broker_core *core, bool sync);
 /* fetch_session.c */
-OT_MUST_CHECK enum ot_err broker_fetch_sessions_new(struct broker_core *core, struct broker_fetch_sessions **out);
+OT_MUST_CHECK enum ot_err broker_fetch_sessions_new(struct ot_mem_pool *pool /* NULL: 64 MiB of its own */, struct broker_fetch_sessions **out);
 void broker_fetch_sessions_free(struct broker_fetch_sessions *sessions);
 
 #endif

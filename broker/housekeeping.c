@@ -189,7 +189,7 @@ enum ot_err broker_core_init(struct broker_core *core, const struct broker_setup
     ot_map_init(&core->dying);
     ot_map_init(&core->stale);
     eng_store_on_offline(store, went_offline, core);
-    enum ot_err err = broker_fetch_sessions_new(core, &core->sessions);
+    enum ot_err err = broker_fetch_sessions_new(setup->sessions_pool, &core->sessions);
     if (err == OT_OK) err = broker_checkpoints_load(core);
     if (err == OT_OK) broker_settle_dirs(core, setup);
     broker_space_check(core);

@@ -146,6 +146,7 @@ static enum ot_err start_broker(struct house *house)
         .cleaner_threads = house->cleaner_threads,
         .cleaner_memory = &house->budget.pools[OT_MEM_cleaning],
         .groups_pool = &house->budget.pools[OT_MEM_groups],
+        .sessions_pool = &house->budget.pools[OT_MEM_sessions],
         .metrics = house->metrics,
         .decode_pool = ot_mem_pool_buffers(&house->budget.pools[OT_MEM_decoding]),
         .listeners = house->kafka.listeners,

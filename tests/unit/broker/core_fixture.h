@@ -24,6 +24,7 @@ struct core_fixture {
     struct eng_store *store;
     struct broker *broker;
     struct ot_metrics *metrics;                /* NULL unless the test wants them: set before fixture_start */
+    struct ot_mem_pool *sessions_pool;         /* likewise */
     struct ot_io *disk_under;                  /* another disk in the place of the simulator's */
     bool two_dirs;
     int32_t node_id;                           /* 0: 1 */
@@ -92,7 +93,8 @@ static inline void fixture_start(struct core_fixture *f)
     uint32_t bad = 0;
     assert_int_equal(eng_store_open(io, &store_config, &f->store, &bad), OT_OK);
     struct broker_setup setup = { .io = io, .config = f->config, .io_exec = f->io, .flush_exec = f->flush, .background_exec = f->background,
-        .coord_exec = f->background, .sync_each_max = f->sync_each_max, .sync_wait_ms = f->sync_wait_ms, .apart = f->apart, .openings_max = f->openings_max, .decode_pool = f->pool, .metrics = f->metrics };
+        .coord_exec = f->background, .sync_each_max = f->sync_each_max, .sync_wait_ms = f->sync_wait_ms, .apart = f->apart, .openings_max = f->openings_max, .decode_pool = f->pool, .metrics = f->metrics,
+        .sessions_pool = f->sessions_pool };
     f->broker = calloc(1, sizeof(*f->broker));
     f->broker->setup = setup;
     f->broker->node_id = f->node_id == 0 ? 1 : f->node_id;

@@ -269,6 +269,80 @@ static void sessions_of_followers_end_with_their_streams_and_are_bounded(void **
     assert_false(follower_goes_on(f, now, 4));                 /* the one that was idle longest makes room */
 }
 
+static void sessions_take_no_more_memory_than_there_is_for_them(void **state)
+{
+    static struct ot_mem_pool pool;
+    struct core_fixture *f = *state;
+    struct fetch_call follower;
+    char client[32];
+    int kept = 0;
+    fixture_stop(f);
+    pool = (struct ot_mem_pool){ .name = "sessions", .cap_bytes = 8192 };
+    f->sessions_pool = &pool;
+    fixture_start(f);
+    open_two(f);
+    for (;; kept++) {
+        (void)snprintf(client, sizeof(client), "client-%d", kept);
+        if (session_of(f, client) == 0) break;
+        assert_in_range(kept, 0, 20);
+    }
+    assert_in_range(kept, 2, 20);
+    assert_true(ot_mem_used_bytes(&pool) <= pool.cap_bytes);
+    fetch_begin(f, &follower, 0, 0);           /* a follower has room whatever clients hold */
+    follower.fetch.max_wait_ms = 0;
+    follower.fetch.follower = true;
+    follower.fetch.replica_id = 9;
+    fetch_add(&follower, "t", 0, 0);
+    broker_fetch(f->broker, &follower.fetch);
+    run(f);
+    assert_int_not_equal(follower.fetch.session_id_out, 0);
+    fetch_end(&follower);
+    pass_ms(f, 121000);
+    assert_int_not_equal(session_of(f, "late"), 0);            /* those that were idle for long make room */
+    fixture_stop(f);
+    assert_int_equal(ot_mem_used_bytes(&pool), 0);
+    fixture_start(f);
+}
+
+static void a_session_keeps_no_name_that_no_topic_can_have(void **state)
+{
+    static char names[2][1000];
+    struct core_fixture *f = *state;
+    struct fetch_call call;
+    open_two(f);
+    memset(names, 'x', sizeof(names));
+    names[1][999] = 'y';
+    fetch_begin(f, &call, 0, 0);
+    for (int i = 0; i < 2; i++) {
+        fetch_add(&call, "t", 0, 0);
+        call.asks[i].topic = (struct ot_str){ .data = names[i], .bytes = 1000 };
+    }
+    broker_fetch(f->broker, &call.fetch);
+    run(f);
+    assert_true(call.done);
+    assert_int_equal(call.fetch.session_id_out, 0);
+    assert_int_equal(call.fetch.row_count, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(call.fetch.rows[i].error, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+        assert_true(ot_str_equal(call.fetch.rows[i].topic, call.asks[i].topic));
+    }
+    fetch_end(&call);
+}
+
+static void a_client_does_not_end_the_session_of_a_follower(void **state)
+{
+    struct core_fixture *f = *state;
+    struct fetch_call call;
+    open_two(f);
+    const int32_t id = session_of_follower(f, 9, "broker-9-fetcher-0", "10.0.0.9");
+    fetch_begin(f, &call, id, -1);
+    call.fetch.max_wait_ms = 0;
+    broker_fetch(f->broker, &call.fetch);
+    run(f);
+    fetch_end(&call);
+    assert_true(follower_goes_on(f, id, 1));
+}
+
 static void no_partition_starves_behind_one_that_fills_every_answer(void **state)
 {
     struct core_fixture *f = *state;
@@ -440,6 +514,9 @@ int main(void)
         TEST(a_stale_leader_epoch_is_fenced_with_the_leader_named),
         TEST(a_session_tells_changes_only_and_counts_its_epochs),
         TEST(sessions_of_followers_end_with_their_streams_and_are_bounded),
+        TEST(sessions_take_no_more_memory_than_there_is_for_them),
+        TEST(a_session_keeps_no_name_that_no_topic_can_have),
+        TEST(a_client_does_not_end_the_session_of_a_follower),
         TEST(two_requests_of_one_session_at_a_time_are_one_too_many),
         TEST(a_full_cache_gives_up_the_idle_ones_and_a_leaky_client_harms_nobody),
         TEST(no_partition_starves_behind_one_that_fills_every_answer),
