@@ -16,6 +16,11 @@ static const struct rpc_api *row_of(int16_t key)
 
 /* ---- contexts */
 
+static size_t arena_cap(const struct ot_reply *reply) { return OT_MIN(RPC_ARENA_BASE_BYTES + (size_t)reply->bytes * RPC_ARENA_FACTOR, (size_t)RPC_ARENA_MAX_BYTES); }
+
+/* What is in work holds all that may be held, some of it maybe for very long: a further request is begun only if what it says fits into its context. */
+static bool over(const struct rpc_loop *loop) { return loop->charged_bytes > RPC_LOOP_ARENA_MAX_BYTES; }
+
 static struct rpc_request *request_take(struct rpc_kafka_server *server, struct rpc_loop *loop, struct ot_reply *reply)
 {
     struct rpc_request *request = loop->free;
@@ -32,8 +37,7 @@ static struct rpc_request *request_take(struct rpc_kafka_server *server, struct 
     request->reply = reply;
     request->conn = reply->conn;
     request->door = ot_conn_door(reply->conn);
-    const size_t cap = OT_MIN(RPC_ARENA_BASE_BYTES + (size_t)reply->bytes * RPC_ARENA_FACTOR, (size_t)RPC_ARENA_MAX_BYTES);
-    ot_arena_init_with(&request->arena, request->first, sizeof request->first, cap);
+    ot_arena_init_with(&request->arena, request->first, sizeof request->first, over(loop) ? 0 : arena_cap(reply));
     return request;
 }
 
@@ -160,6 +164,12 @@ static enum ot_request_fate refuse(struct rpc_request *request, const char *why)
     return OT_REQUEST_LATER;               /* it will not be offered again: the connection is finishing */
 }
 
+static enum ot_request_fate starve(struct rpc_request *request)
+{
+    request_give(request);
+    return OT_REQUEST_STARVED;
+}
+
 static void describe(struct rpc_request *request)
 {
     struct rpc_conn *door = request->door;
@@ -178,7 +188,6 @@ enum ot_request_fate rpc_dispatch(struct ot_conn *conn, struct ot_reply *reply)
     struct ot_wire_error error = { "", "" };
     const struct rpc_api *row = reply->bytes >= 8 ? row_of(ot_load_i16(reply->data)) : NULL;
     if (!may_start(door, row != NULL ? row->overlap : RPC_ALONE)) return OT_REQUEST_LATER;
-    if (loop->charged_bytes > RPC_LOOP_ARENA_MAX_BYTES) return OT_REQUEST_STARVED;
     struct rpc_request *request = request_take(server, loop, reply);
     if (request == NULL) {
         ot_conn_finish(conn, "no memory for a request");
@@ -191,6 +200,7 @@ enum ot_request_fate rpc_dispatch(struct ot_conn *conn, struct ot_reply *reply)
         if (!unready) rpc_refused(server, conn, &request->header);
         return refuse(request, unready ? "this broker starts or stops" : "an API that is not served");
     }
+    if (err == OT_ERR_NO_MEMORY && over(loop)) return starve(request);
     if (err != OT_OK) {
         rpc_undecodable(server, conn, &request->header, &error);
         return refuse(request, "a request that cannot be read");
@@ -206,11 +216,13 @@ enum ot_request_fate rpc_dispatch(struct ot_conn *conn, struct ot_reply *reply)
     if (served && body == NULL) err = OT_ERR_NO_MEMORY;
     /* bytes behind the message are ignored, as in Kafka: librdkafka 2.16 sends three too many in Metadata 13 */
     if (served && err == OT_OK) err = ot_wire_decode(request->header.api->request, request->header.version, &in, &request->arena, body, &error);
+    if (err == OT_ERR_NO_MEMORY && over(loop)) return starve(request);
     if (err != OT_OK) {
         rpc_undecodable(server, conn, &request->header, &error);
         return refuse(request, "a request that cannot be read");
     }
     request->body = body;
+    request->arena.cap_bytes = arena_cap(reply);
     request->charged_bytes = request->arena.used_bytes;
     loop->charged_bytes += request->charged_bytes;
     request_link(request);

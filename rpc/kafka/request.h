@@ -107,7 +107,7 @@ static inline struct rpc_request *rpc_request_of(struct broker_call *call) { ret
 #define RPC_ANSWER_ARENA_BYTES (256u << 20)    /* for answers made in one turn from the cluster's state (Metadata of everything), not from what the client sent */
 
 struct rpc_loop { struct rpc_request *free, *handling /* its handler runs, and it is not answered yet */; uint32_t free_count; size_t charged_bytes; };
-#define RPC_LOOP_ARENA_MAX_BYTES (128u << 20)  /* of all requests in work on a loop; above it no further one is begun */
+#define RPC_LOOP_ARENA_MAX_BYTES (128u << 20)  /* of what the requests in work on a loop say; above it none is begun that needs more than its context */
 #define RPC_LOOP_KEPT 256u
 
 /* Nothing of it changes once it is in the server's list. */

@@ -376,6 +376,41 @@ static void a_client_that_leaves_cancels_its_long_poll(void **state)
     door_stop();                           /* the answers went nowhere: pins and buffers are back */
 }
 
+/* Three of them hold all that requests in work on a loop may hold, with three bytes for each topic without a name. */
+static void what_needs_little_is_begun_whatever_large_polls_hold(void **state)
+{
+    enum { TOPICS = 900000, POLLS = 4 };
+    struct ot_fetch_request_fetch_topic *topics = calloc(TOPICS, sizeof *topics);
+    struct ot_fetch_response response;
+    struct ot_metadata_request metadata;
+    struct ot_metadata_response cluster;
+    struct poll poll;
+    int32_t correlations[POLLS];
+    (void)state;
+    door_start();
+    fake.hold_fetch = true;
+    const int greedy = client(), elsewhere = client(), other = client();       /* the first and the last share a loop */
+    poll_fill(&poll, 12);
+    poll.request.topics = (struct ot_fetch_request_fetch_topic_array){ topics, TOPICS };
+    for (int i = 0; i < POLLS; i++) correlations[i] = ask(greedy, OT_API_FETCH, 12, &poll.request);
+    until(&fake.held_fetch_count, 3);
+    ot_metadata_request_defaults(&metadata);
+    for (int i = 0; i < 10; i++) {
+        exchange(elsewhere, OT_API_METADATA, 12, &metadata, &cluster);
+        exchange(other, OT_API_METADATA, 12, &metadata, &cluster);
+    }
+    assert_int_equal(fake_now(&fake.held_fetch_count), 3);     /* the fourth waits for one of them */
+    fake_release();
+    until(&fake.held_fetch_count, 1);
+    fake_release();
+    for (int i = 0; i < POLLS; i++) hear(greedy, OT_API_FETCH, 12, correlations[i], &response);
+    free(topics);
+    close(greedy);
+    close(elsewhere);
+    close(other);
+    door_stop();
+}
+
 static void a_stop_answers_long_polls_at_once(void **state)
 {
     struct poll poll;
@@ -452,4 +487,5 @@ TEST_MAIN(cmocka_unit_test(every_version_of_produce_tells_what_it_can), cmocka_u
     cmocka_unit_test(other_requests_wait_for_what_was_sent_before_them), cmocka_unit_test(file_ranges_arrive_as_the_encoder_would_have_written_them),
     cmocka_unit_test(what_is_asked_reaches_the_broker), cmocka_unit_test(errors_of_a_fetch_are_told_where_the_version_has_a_place),
     cmocka_unit_test(a_client_that_leaves_cancels_its_long_poll), cmocka_unit_test(a_stop_answers_long_polls_at_once),
+    cmocka_unit_test(what_needs_little_is_begun_whatever_large_polls_hold),
     cmocka_unit_test(a_reader_that_stops_reading_gives_back_its_pins_when_it_leaves), cmocka_unit_test(many_connections_at_once))
