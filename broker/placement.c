@@ -37,12 +37,10 @@ int32_t broker_preferred(const struct broker_view *view, const struct broker_vie
     return row->leader;
 }
 
-enum ot_err broker_elect(const struct broker_view *view, enum broker_election election, struct ot_str topic, int32_t partition, struct ot_arena *arena,
-    char text[static BROKER_TEXT_MAX])
+static enum ot_err elect(const struct broker_view *view, enum broker_election election, struct ot_str topic, int32_t partition, struct ot_arena *arena, char *text)
 {
     struct broker_view_partition row;
-    text[0] = 0;
-    enum ot_err err = find(view, topic, partition, arena, &row, "No such topic as", "No such partition as", text);
+    const enum ot_err err = find(view, topic, partition, arena, &row, "No such topic as", "No such partition as", text);
     if (err != OT_OK) return err;
     if (row.replicas.count == 0) return OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
     const int32_t preferred = broker_preferred(view, &row);
@@ -52,6 +50,17 @@ enum ot_err broker_elect(const struct broker_view *view, enum broker_election el
     }
     if (election == BROKER_ELECT_UNCLEAN) return row.offline.count < row.replicas.count ? OT_OK : OT_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE;
     return has(&row.isr, preferred) && !has(&row.offline, preferred) ? OT_OK : OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE;
+}
+
+/* A request may be about very many partitions: what was looked at for one is not kept for the next. */
+enum ot_err broker_elect(const struct broker_view *view, enum broker_election election, struct ot_str topic, int32_t partition, struct ot_arena *arena,
+    char text[static BROKER_TEXT_MAX])
+{
+    const struct ot_arena_mark mark = ot_arena_mark(arena);
+    text[0] = 0;
+    const enum ot_err err = elect(view, election, topic, partition, arena, text);
+    ot_arena_rewind(arena, &mark);
+    return err;
 }
 
 enum ot_err broker_elect_named(const struct broker_view *view, enum broker_election election, struct ot_str topic, int32_t partition, struct ot_arena *arena,
@@ -92,12 +101,10 @@ static enum ot_err check_replicas(const struct broker_view *view, const int32_t 
     return OT_OK;
 }
 
-enum ot_err broker_reassign(const struct broker_view *view, struct ot_str topic, int32_t partition, const int32_t *replicas, int32_t count, bool factor_may_change,
-    struct ot_arena *arena, bool *same_out, char text[static BROKER_TEXT_MAX])
+static enum ot_err reassign(const struct broker_view *view, struct ot_str topic, int32_t partition, const int32_t *replicas, int32_t count, bool factor_may_change,
+    struct ot_arena *arena, bool *same_out, char *text)
 {
     struct broker_view_partition row;
-    text[0] = 0;
-    *same_out = false;
     enum ot_err err = find(view, topic, partition, arena, &row, "Unable to find a topic named", "Unable to find partition", text);
     if (err != OT_OK) return err;
     if (count < 0) {                           /* whether there is one to cancel is the coordinator's to say */
@@ -113,4 +120,15 @@ enum ot_err broker_reassign(const struct broker_view *view, struct ot_str topic,
     for (int32_t i = 0; same && i < count; i++) same = replicas[i] == row.replicas.ids[i];
     *same_out = same;
     return OT_OK;
+}
+
+enum ot_err broker_reassign(const struct broker_view *view, struct ot_str topic, int32_t partition, const int32_t *replicas, int32_t count, bool factor_may_change,
+    struct ot_arena *arena, bool *same_out, char text[static BROKER_TEXT_MAX])
+{
+    const struct ot_arena_mark mark = ot_arena_mark(arena);
+    text[0] = 0;
+    *same_out = false;
+    const enum ot_err err = reassign(view, topic, partition, replicas, count, factor_may_change, arena, same_out, text);
+    ot_arena_rewind(arena, &mark);
+    return err;
 }

@@ -1,6 +1,6 @@
 /* Where partitions are led and kept: what elections and reassignments may ask, by the committed state. What passes here is the coordinator's to decide (moves.h).
  *
- * Any thread; the view is held by the caller. text gets words for error_message, "" when the error's own do. */
+ * Any thread; the view is held by the caller. Of the arena nothing is kept. text gets words for error_message, "" when the error's own do. */
 #ifndef OT_BROKER_PLACEMENT_H
 #define OT_BROKER_PLACEMENT_H
 

@@ -42,7 +42,11 @@ static topic_row *topic_row_of(struct listing *listing, struct ot_str name)
 static bool partition_add(struct listing *listing, const struct broker_view_topic *topic, int32_t index, int32_t most)
 {
     struct broker_view_partition row;
-    if (!broker_view_partition(listing->view, &topic->id, index, &listing->request->arena, &row) || (row.adding.count == 0 && row.removing.count == 0)) return true;
+    const struct ot_arena_mark mark = ot_arena_mark(&listing->request->arena);
+    if (!broker_view_partition(listing->view, &topic->id, index, &listing->request->arena, &row) || (row.adding.count == 0 && row.removing.count == 0)) {
+        ot_arena_rewind(&listing->request->arena, &mark);      /* most of them stand still */
+        return true;
+    }
     topic_row *to = topic_row_of(listing, topic->name);
     if (to == NULL) return false;
     if (to->partitions.items == NULL && (to->partitions.items = rpc_alloc(listing->request, (size_t)most, sizeof *to->partitions.items)) == NULL) return false;

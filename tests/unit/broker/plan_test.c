@@ -207,10 +207,30 @@ static void of_a_named_partition_the_coordinator_judges(void **state)
     assert_int_equal(broker_elect_named(&view, BROKER_ELECT_UNCLEAN, ot_str_of("e"), 0, &arena, text), OT_ERR_ELECTION_NOT_NEEDED);
 }
 
+static void a_request_about_many_partitions_takes_no_more_memory_than_one_about_few(void **state)
+{
+    static const int32_t replicas[] = { 1, 2 }, wanted[] = { 2, 1 };
+    static uint8_t room[16384];
+    struct ot_arena few;
+    char text[BROKER_TEXT_MAX];
+    bool same;
+    (void)state;
+    registers(1, NULL);
+    registers(2, NULL);
+    topic("m", 1, replicas, 2);
+    look();
+    ot_arena_init_with(&few, room, sizeof room, 0);
+    for (int i = 0; i < 10000; i++) {
+        if (broker_reassign(&view, ot_str_of("m"), 0, wanted, 2, true, &few, &same, text) != OT_OK) fail_msg("partition %d: %s", i, text);
+        assert_int_equal(broker_elect(&view, BROKER_ELECT_PREFERRED, ot_str_of("m"), 0, &few, text), OT_ERR_ELECTION_NOT_NEEDED);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(a_request_about_many_partitions_takes_no_more_memory_than_one_about_few),
         TEST(what_a_broker_holds_goes_to_those_that_hold_least), TEST(racks_are_kept_apart), TEST(a_factor_is_raised_and_lowered),
         TEST(a_rebalance_makes_shares_equal_with_as_few_moves_as_that_takes), TEST(those_that_leave_get_nothing_and_what_moves_is_left_alone),
         TEST(of_a_named_partition_the_coordinator_judges)
