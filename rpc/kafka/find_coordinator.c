@@ -27,8 +27,8 @@ static bool reach(struct rpc_request *request, int32_t id, coordinator_row *row)
         return true;
     }
     const struct broker_view *view = broker_view_take(broker);
-    for (int32_t after = INT32_MIN; !found && broker_view_next_broker(view, after, &request->arena, &one); after = one.id)
-        found = one.id == id && rpc_advertised_of(request, &one, &row->host, &row->port);
+    /* its row alone: a request may name hundreds of groups in a cluster of many brokers */
+    found = broker_view_next_broker(view, id - 1, &request->arena, &one) && one.id == id && rpc_advertised_of(request, &one, &row->host, &row->port);
     if (found) {
         const char *host = ot_arena_str(&request->arena, row->host);       /* outlives the view */
         row->host = ot_str_of(host);

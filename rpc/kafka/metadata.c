@@ -67,7 +67,11 @@ static bool partitions_fill(struct answer *answer, const struct broker_view_topi
     int32_t count = 0;
     for (int32_t i = 0; i < topic->partition_count; i++) {
         struct broker_view_partition partition;
-        if (!broker_view_partition(answer->view, &topic->id, i, &request->arena, &partition)) continue;
+        int32_t leader;
+        if (!broker_view_partition(answer->view, &topic->id, i, &request->arena, &partition)) {
+            if (broker_view_leader(answer->view, topic->name, i, &leader)) return false;       /* it is there, and memory is not: producers would spread keys over those that were told */
+            continue;
+        }
         parts[count++] = (struct ot_metadata_response_metadata_response_partition){
             .error_code = ot_err_kafka(partition.leader < 0 ? OT_ERR_LEADER_NOT_AVAILABLE : OT_OK), .partition_index = i, .leader_id = partition.leader,
             .leader_epoch = partition.leader_epoch, .replica_nodes = ids(partition.replicas), .isr_nodes = ids(partition.isr),

@@ -50,6 +50,29 @@ static void metadata(int fd, int16_t version, struct ot_metadata_request_metadat
     exchange(fd, OT_API_METADATA, version, &request, response);
 }
 
+static void partitions_that_do_not_fit_are_not_left_out(void **state)
+{
+    struct ot_metadata_request_metadata_request_topic topic = { .name = ot_str_of("wide") };
+    struct ot_metadata_request request;
+    struct ot_metadata_response response;
+    (void)state;
+    door_start();
+    (void)fake_topic("wide", 250000);
+    int fd = client();
+    ot_metadata_request_defaults(&request);
+    request.topics.items = &topic;
+    request.topics.count = 1;
+    ask(fd, OT_API_METADATA, 12, &request);
+    hear_end(fd);                              /* more than a request about named topics may take: rather no answer than one that shows fewer partitions */
+    close(fd);
+    fd = client();
+    topic.name = ot_str_of("b");
+    metadata(fd, 12, &topic, 1, false, &response);
+    assert_int_equal(response.topics.items[0].partitions.count, 3);
+    close(fd);
+    door_stop();
+}
+
 static void null_means_all_and_empty_means_none_but_in_v0(void **state)
 {
     struct ot_metadata_response response;
@@ -563,6 +586,35 @@ static void the_cluster_is_described_to_those_who_ask_for_brokers(void **state)
     door_stop();
 }
 
+static void coordinators_of_many_groups_are_found_among_many_brokers(void **state)
+{
+    static char names[500][16];
+    static struct ot_str keys[500];
+    struct ot_find_coordinator_request request;
+    struct ot_find_coordinator_response response;
+    (void)state;
+    door_start();
+    fake.crowd = 50;
+    fake.coordinator = 149;
+    const int fd = client();
+    for (int i = 0; i < 500; i++) {
+        (void)snprintf(names[i], sizeof names[i], "group-%d", i);
+        keys[i] = ot_str_of(names[i]);
+    }
+    ot_find_coordinator_request_defaults(&request);
+    request.coordinator_keys.items = keys;
+    request.coordinator_keys.count = 500;
+    exchange(fd, OT_API_FIND_COORDINATOR, 4, &request, &response);
+    assert_int_equal(response.coordinators.count, 500);
+    for (int i = 0; i < 500; i++) {
+        assert_int_equal(response.coordinators.items[i].error_code, 0);
+        assert_int_equal(response.coordinators.items[i].node_id, 149);
+        assert_str(response.coordinators.items[i].host, "far.example.com");
+    }
+    close(fd);
+    door_stop();
+}
+
 static void find_coordinator_names_this_broker(void **state)
 {
     struct ot_str keys[2] = { ot_str_of("g1"), ot_str_of("g2") };
@@ -647,11 +699,12 @@ static void security_answers_are_those_of_kafka_without_it(void **state)
 }
 
 TEST_MAIN(cmocka_unit_test(null_means_all_and_empty_means_none_but_in_v0), cmocka_unit_test(the_answering_broker_is_listed_and_the_controller_too_or_it_is_none),
-    cmocka_unit_test(unknown_topics_are_named_with_their_error), cmocka_unit_test(a_topic_is_made_when_asked_and_allowed_and_is_there_at_once),
+    cmocka_unit_test(partitions_that_do_not_fit_are_not_left_out), cmocka_unit_test(unknown_topics_are_named_with_their_error), cmocka_unit_test(a_topic_is_made_when_asked_and_allowed_and_is_there_at_once),
     cmocka_unit_test(everybody_may_do_everything_without_an_authorizer), cmocka_unit_test(a_client_is_told_the_address_it_reached_or_the_configured_one),
     cmocka_unit_test(a_client_behind_the_gateway_of_our_container_is_told_localhost),
     cmocka_unit_test(create_topics_answers_each_item_once), cmocka_unit_test(topics_go_by_name_or_id_and_each_is_answered), cmocka_unit_test(partitions_are_added),
     cmocka_unit_test(special_times_exist_from_the_version_that_brought_them), cmocka_unit_test(epochs_and_low_watermarks_are_told),
     cmocka_unit_test(producer_ids_are_given_and_transactions_refused_for_good), cmocka_unit_test(configuration_is_told_with_source_synonyms_type_and_text),
     cmocka_unit_test(the_cluster_is_described_to_those_who_ask_for_brokers), cmocka_unit_test(find_coordinator_names_this_broker),
+    cmocka_unit_test(coordinators_of_many_groups_are_found_among_many_brokers),
     cmocka_unit_test(security_answers_are_those_of_kafka_without_it))

@@ -467,6 +467,13 @@ bool broker_view_next_broker(const struct broker_view *view, int32_t after, stru
         *out = (struct broker_view_broker){ .id = 2, .rack.null = true, .endpoints = other, .endpoint_count = 2 };
         return true;
     }
+    if (fake.crowd > 0 && after < 99 + fake.crowd) {
+        struct broker_view_endpoint *one = ot_arena_array(arena, 8, sizeof *one);
+        if (one == NULL) return false;
+        one[0] = (struct broker_view_endpoint){ ot_str_of("PLAINTEXT"), ot_str_of("far.example.com"), 9292 };
+        *out = (struct broker_view_broker){ .id = OT_MAX(after + 1, 100), .rack.null = true, .endpoints = one, .endpoint_count = 1 };
+        return true;
+    }
     return false;
 }
 
@@ -526,8 +533,8 @@ bool broker_view_partition(const struct broker_view *view, const struct ot_uuid 
 {
     static const int32_t one[] = { 1 }, both[] = { 7, 1 };
     const struct fake_topic *topic = find((struct ot_str){ .null = true }, topic_id);
-    (void)view, (void)arena;
-    if (topic == NULL || index < 0 || index >= topic->partition_count) return false;
+    (void)view;
+    if (topic == NULL || index < 0 || index >= topic->partition_count || ot_arena_alloc(arena, 256) == NULL) return false;     /* lists of ids, in life */
     *out = (struct broker_view_partition){ .index = index, .leader = index == 2 ? -1 : 1, .leader_epoch = 3, .replicas = { one, 1 }, .isr = { one, 1 } };
     if (!fake.moving) return true;
     out->replicas = (struct broker_view_ids){ both, 2 };

@@ -26,6 +26,7 @@ struct fake_broker {
     bool no_brokers, empty_cluster;        /* the view lists nobody */
     bool moving;                           /* every partition is being moved, to broker 7 */
     const char *other_host;                /* a second broker, number 2, is listed there */
+    int32_t crowd;                         /* so many brokers more, from number 100 on, whose rows take memory as in life */
     int32_t parts_elsewhere;               /* so many partitions more of each topic are there, and no replica of them here */
     /* produce */
     uint64_t appended, appended_bytes;
