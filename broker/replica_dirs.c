@@ -1,5 +1,6 @@
 #include "broker/replica_dirs.h"
 #include "broker/core.h"
+#include "broker/view.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,6 +103,16 @@ static enum ot_err find_dir(const struct eng_store *store, struct ot_str path, u
     return OT_ERR_LOG_DIR_NOT_FOUND;
 }
 
+/* No replica of it is here; Kafka's tool comes again where one is on its way. */
+static bool is_elsewhere(struct broker *broker, struct ot_str topic, int32_t partition)
+{
+    int32_t leader;
+    const struct broker_view *view = broker_view_take(broker);
+    const bool known = broker_view_leader(view, topic, partition, &leader);
+    broker_view_give(view);
+    return known;
+}
+
 enum ot_err broker_replica_dir_check(struct broker *broker, struct ot_str path, struct ot_str topic, int32_t partition)
 {
     struct broker_core *core = broker_core_of(broker);
@@ -109,7 +120,7 @@ enum ot_err broker_replica_dir_check(struct broker *broker, struct ot_str path, 
     enum ot_err err = find_dir(core->store, path, &dir);
     if (err != OT_OK) return err;
     struct broker_partition *found = broker_partition_find(broker, topic, partition);
-    if (found == NULL) return OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+    if (found == NULL) return is_elsewhere(broker, topic, partition) ? OT_ERR_REPLICA_NOT_AVAILABLE : OT_ERR_UNKNOWN_TOPIC_OR_PARTITION;
     pthread_mutex_lock(&found->mutex);
     err = found->log != NULL && found->store_dir == dir ? OT_OK : OT_ERR_OPERATION_NOT_ATTEMPTED;
     pthread_mutex_unlock(&found->mutex);

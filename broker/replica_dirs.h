@@ -24,8 +24,8 @@ struct broker_replica_dirs {
 /* Asks the file systems, on an I/O thread. done is never called before this returns. */
 void broker_replica_dirs(struct broker *broker, struct broker_replica_dirs *ask);
 
-/* May this replica lie in the directory of that path? OK: it does. LOG_DIR_NOT_FOUND: not one of ours; UNKNOWN_TOPIC_OR_PARTITION: no such replica here;
- * KAFKA_STORAGE_ERROR: the directory is offline; OPERATION_NOT_ATTEMPTED: it lies in another one, and replicas are not moved. Any thread. */
+/* May this replica lie in the directory of that path? OK: it does. LOG_DIR_NOT_FOUND: not one of ours; UNKNOWN_TOPIC_OR_PARTITION: no such partition;
+ * REPLICA_NOT_AVAILABLE: none of its replicas is here (yet); KAFKA_STORAGE_ERROR: the directory is offline; OPERATION_NOT_ATTEMPTED: it lies in another one, and replicas are not moved. Any thread. */
 OT_MUST_CHECK enum ot_err broker_replica_dir_check(struct broker *broker, struct ot_str path, struct ot_str topic, int32_t partition);
 
 #endif

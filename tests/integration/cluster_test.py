@@ -65,6 +65,21 @@ def test_a_founder_that_waits_for_others_says_so(make):
     cluster.stop()
 
 
+def test_a_broker_without_the_replica_does_not_say_that_there_is_none(make):
+    """Kafka's reassignment tool names directories right away, and comes again where the replica is not there yet."""
+    cluster = make().start()
+    assert create(cluster.nodes[1], "here", partitions=1, replication=1)["errorCode"] == 0
+    leader = topics_of(cluster.nodes[1])["here"]["partitions"][0]["leaderId"]
+    for i, node in cluster.nodes.items():
+        harness.until(lambda node=node: "here" in topics_of(node), 10, "the topic everywhere")
+        with node.connect() as c:
+            path = c.ask("DescribeLogDirs", 4, {"topics": None})["results"][0]["logDir"]
+            answer = c.ask("AlterReplicaLogDirs", 2, {"dirs": [{"path": path, "topics": [{"name": "here", "partitions": [0, 9]}, {"name": "nowhere", "partitions": [0]}]}]})
+        errors = [error(p) for t in answer["results"] for p in t["partitions"]]
+        assert errors == ["NONE" if i == leader else "REPLICA_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_OR_PARTITION"]
+    cluster.stop()
+
+
 @pytest.mark.smoke
 def test_three_brokers_found_a_cluster_and_survive_its_coordinator(make):
     cluster = make().start()
