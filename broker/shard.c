@@ -192,11 +192,21 @@ void broker_shard_fail(struct broker_shard *shard, enum ot_err why)
     ot_exec_post(shard->exec, &shard->fail_task);
 }
 
+bool broker_shard_committed(struct broker_shard *shard, int64_t end)
+{
+    struct broker_partition *owner = shard->owner;
+    if (end == 0) return true;
+    pthread_mutex_lock(&owner->mutex);         /* of our epoch: who follows has a high watermark too, over what may be another log */
+    const bool is = owner->is_leader && owner->leader_epoch == shard->leader_epoch && atomic_load(&owner->high_watermark) >= end;
+    pthread_mutex_unlock(&owner->mutex);
+    return is;
+}
+
 /* Is all that was loaded committed? What lies above the high watermark will be, since we lead, but until then nobody may be told of it. */
 static bool load_committed(struct broker_shard *shard)
 {
     struct broker_partition *owner = shard->owner;
-    if (atomic_load(&owner->high_watermark) >= shard->load_end) return true;
+    if (broker_shard_committed(shard, shard->load_end)) return true;
     pthread_mutex_lock(&owner->mutex);
     if (atomic_load(&owner->stage) == BROKER_PARTITION_OPEN) broker_flush_ask(owner);      /* it may be our own disk that it waits for */
     pthread_mutex_unlock(&owner->mutex);

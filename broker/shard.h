@@ -91,8 +91,8 @@ OT_MUST_CHECK enum ot_err broker_shard_append(struct broker_shard *shard, struct
 /* Would an append be taken now? Ask before the state is changed: OK, or what to answer (COORDINATOR_NOT_AVAILABLE: full disk, too few replicas, full buffers). */
 enum ot_err broker_shard_writable(struct broker_shard *shard);
 uint32_t broker_shard_batch_max(struct broker_shard *shard);           /* bytes that key, value and overhead of one write may take */
-/* done(write) is called when everything appended so far is committed; at once when that is so already. For answers that tell of state: so nobody is told of what
- * a failed append takes back. records and count are ignored. */
+/* done(write) is called when everything appended so far is committed, what timed out included; at once when that is so already. For answers that tell of state: so nobody is
+ * told of what a failed append, or another leader, takes back. records and count are ignored. Not OK: as of a write. */
 void broker_shard_barrier(struct broker_shard *shard, struct broker_shard_write *write);
 /* The state cannot go on (no memory in the middle of a change): close it and load anew. Takes effect after the present task. */
 void broker_shard_fail(struct broker_shard *shard, enum ot_err why);

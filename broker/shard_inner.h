@@ -47,6 +47,10 @@ struct broker_shard {
     struct broker_shard_batch *building, *ready, **ready_last, *sent, **sent_last;     /* in this order they go */
     uint32_t sent_count;
     bool unqueued;                             /* the last that was sent is not in the lane yet */
+    bool refused;                              /* one was not appended: nothing that came behind it is told OK */
+    int64_t unsure_end;                        /* below it lies what was told of as timed out: others may never have it */
+    struct broker_shard_write *held, **held_last; int64_t held_until_us;   /* barriers that wait until all below unsure_end is committed */
+    struct ot_timer held_timer;
     struct broker_shard_marker *markers, **markers_last;       /* that came during the load */
     /* of the load */
     enum ot_err load_error;
@@ -91,6 +95,7 @@ void broker_shards_marker(struct broker_core *core, const char *topic, int32_t p
 void broker_shard_examine(struct broker_shard *shard);         /* posts; any thread */
 struct broker_shard *broker_shard_find(struct broker *broker, enum broker_shard_kind_id kind, int32_t partition);
 void broker_shard_settle(struct broker_shard *shard);          /* on the executor: a batch or a load came back */
+bool broker_shard_committed(struct broker_shard *shard, int64_t end);  /* with a state: all below end is, by this leadership */
 /* shard_load.c */
 void broker_shard_load(struct broker_shard *shard);            /* begins; broker_shard_loaded is called on the executor */
 void broker_shard_loaded(struct broker_shard *shard);          /* shard.c */

@@ -7,7 +7,7 @@
 #include "broker/transactions.h"
 #include <stdlib.h>
 
-enum { RECORD_OVERHEAD_BYTES = 32, WRITES_WAITING_BYTES_MAX = 32 << 20 };
+enum { RECORD_OVERHEAD_BYTES = 32, WRITES_WAITING_BYTES_MAX = 32 << 20, HELD_LOOK_US = 5000 };
 
 static void batch_free(struct broker_shard_batch *batch)
 {
@@ -58,18 +58,84 @@ static bool is_unsure(const struct broker_shard_batch *batch)
     return batch->error != OT_OK && (batch->part.base_offset >= 0 || batch->error == OT_ERR_REQUEST_TIMED_OUT || batch->error == OT_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND);
 }
 
+static void tell_one(struct broker_shard *shard, struct broker_shard_write *write, enum ot_err err, bool unsure)
+{
+    write->unsure = unsure;
+    write->done(write, shard->state, err);
+}
+
+/* ---- barriers with nothing on its way before them: at once, unless something timed out and is not committed yet. Until it is, another leader may take it back. */
+
+static void held_tell(struct broker_shard *shard, enum ot_err err)
+{
+    struct broker_shard_write *write = shard->held;
+    shard->held = NULL;
+    shard->held_last = &shard->held;
+    ot_exec_timer_cancel(shard->exec, &shard->held_timer);
+    while (write != NULL) {
+        struct broker_shard_write *next = write->next;
+        atomic_fetch_sub_explicit(&shard->writes_open, 1, memory_order_relaxed);
+        tell_one(shard, write, err, err != OT_OK);
+        write = next;
+    }
+}
+
+static bool passes(struct broker_shard *shard)
+{
+    if (!broker_shard_committed(shard, shard->unsure_end)) return false;
+    shard->unsure_end = 0;
+    return true;
+}
+
+static void held_look(struct ot_timer *timer)
+{
+    struct broker_shard *shard = OT_CONTAINER(timer, struct broker_shard, held_timer);
+    const int64_t now_us = ot_exec_now_us(shard->exec);
+    if (shard->fail_asked) return;             /* they are told with all the others */
+    if (passes(shard)) held_tell(shard, OT_OK);
+    else if (now_us >= shard->held_until_us) held_tell(shard, OT_ERR_REQUEST_TIMED_OUT);
+    else ot_exec_timer_set(shard->exec, timer, now_us + HELD_LOOK_US);
+}
+
+static void pass(struct broker_shard *shard, struct broker_shard_write *write)
+{
+    const int64_t now_us = ot_exec_now_us(shard->exec);
+    if (passes(shard)) {
+        tell_one(shard, write, OT_OK, false);
+        return;
+    }
+    if (shard->held == NULL) {
+        shard->held_until_us = now_us + (int64_t)broker_config_current(shard->broker->setup.config)->offsets_commit_timeout_ms * 1000;
+        ot_exec_timer_set(shard->exec, &shard->held_timer, now_us + HELD_LOOK_US);
+    }
+    write->next = NULL;
+    *shard->held_last = write;
+    shard->held_last = &write->next;
+    atomic_fetch_add_explicit(&shard->writes_open, 1, memory_order_relaxed);
+}
+
+/* Records of a transaction change nothing before they are committed: what was refused of them is no concern of a barrier that came with the batch, which may be somebody else's. */
 static void tell(struct broker_shard *shard, struct broker_shard_batch *batch, enum ot_err err, bool unsure)
 {
     struct broker_shard_write *write = batch->first;
+    const bool harmless = err != OT_OK && batch->transactional && err == batch->error;
     batch->first = NULL;
     batch->last = &batch->first;
     while (write != NULL) {
         struct broker_shard_write *next = write->next;
         atomic_fetch_sub_explicit(&shard->writes_open, 1, memory_order_relaxed);
-        write->unsure = unsure;
-        write->done(write, shard->state, err);
+        if (harmless && write->count == 0 && !shard->fail_asked) pass(shard, write);
+        else tell_one(shard, write, harmless && write->count == 0 ? OT_ERR_COORDINATOR_NOT_AVAILABLE : err, unsure);
         write = next;
     }
+}
+
+static int64_t log_end_of(struct broker_partition *owner)
+{
+    pthread_mutex_lock(&owner->mutex);
+    const int64_t end = owner->log == NULL ? 0 : eng_log_end_offset(owner->log);
+    pthread_mutex_unlock(&owner->mutex);
+    return end;
 }
 
 static struct broker_shard_batch *pop_sent(struct broker_shard *shard)
@@ -96,12 +162,15 @@ static void batch_done(struct broker_call *call)
     batch->error = batch->part.error;
     while (shard->sent != NULL && shard->sent->done) {
         struct broker_shard_batch *first = pop_sent(shard);
-        const enum ot_err err = told(first);
+        const bool serving = shard->stage == BROKER_SHARD_SERVING, late = shard->refused && first->error == OT_OK;
+        const enum ot_err err = late ? OT_ERR_COORDINATOR_NOT_AVAILABLE : told(first);     /* it may rest on what is not in the log */
         if (first->error != OT_OK && first->first != NULL)
             ot_log(OT_LOG_WARN, "shard", "append_failed", "topic=%s partition=%d error=%s text=\"%s\"", shard->kind->topic, shard->partition, ot_err_name(first->error),
                 first->part.text);
-        const bool fatal = shard->stage == BROKER_SHARD_SERVING && fails_state(first, err);
-        tell(shard, first, err, is_unsure(first));
+        const bool fatal = serving && fails_state(first, err);
+        shard->refused |= fatal;
+        if (serving && err == OT_ERR_REQUEST_TIMED_OUT && !first->transactional) shard->unsure_end = log_end_of(shard->owner);
+        tell(shard, first, err, late || is_unsure(first));
         batch_free(first);
         if (fatal) broker_shard_fail(shard, err);
     }
@@ -232,9 +301,15 @@ static struct broker_shard_batch *newest(struct broker_shard *shard)
 
 void broker_shard_barrier(struct broker_shard *shard, struct broker_shard_write *write)
 {
-    struct broker_shard_batch *batch = shard->stage == BROKER_SHARD_SERVING ? newest(shard) : NULL;
+    const bool serving = shard->stage == BROKER_SHARD_SERVING;
+    write->count = 0;
+    if (!serving || shard->fail_asked) {
+        tell_one(shard, write, serving ? OT_ERR_COORDINATOR_NOT_AVAILABLE : OT_ERR_NOT_COORDINATOR, false);
+        return;
+    }
+    struct broker_shard_batch *batch = newest(shard);
     if (batch == NULL) {
-        write->done(write, shard->state, shard->stage == BROKER_SHARD_SERVING ? OT_OK : OT_ERR_NOT_COORDINATOR);
+        pass(shard, write);
         return;
     }
     write->next = NULL;
@@ -261,11 +336,14 @@ void broker_shard_writes_init(struct broker_shard *shard)
     shard->flush_task.run = flush_run;
     shard->ready_last = &shard->ready;
     shard->sent_last = &shard->sent;
+    shard->held_last = &shard->held;
+    shard->held_timer.fired = held_look;
 }
 
 /* Everybody is told, in order; what is on its way to the lane comes back by itself. */
 void broker_shard_writes_fail(struct broker_shard *shard, enum ot_err why)
 {
+    held_tell(shard, why);
     for (struct broker_shard_batch *batch = shard->sent; batch != NULL; batch = batch->next) tell(shard, batch, why, true);
     while (shard->ready != NULL) {
         struct broker_shard_batch *batch = shard->ready;
@@ -280,4 +358,6 @@ void broker_shard_writes_fail(struct broker_shard *shard, enum ot_err why)
         shard->building = NULL;
     }
     while (shard->sent != NULL && shard->sent->done) batch_free(pop_sent(shard));      /* never handed to the lane */
+    shard->refused = false;
+    shard->unsure_end = 0;
 }

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "engine/batch_build.h"
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -79,6 +80,7 @@ struct house {
     struct ot_pool *decode;
     struct broker_config_store *config;
     struct broker *broker;
+    const char *commit_timeout_ms;             /* NULL: the default */
 };
 static const struct broker_listener listener = { "PLAINTEXT", "127.0.0.1", NULL, 9092, 0, "PLAINTEXT" };
 
@@ -94,6 +96,7 @@ static void start(struct house *house)
     set(house, "log.dirs", house->root);
     set(house, "ottla.disk.reserve.bytes", "0");
     set(house, "ottla.disk.free.refuse.bytes", "0");
+    if (house->commit_timeout_ms != NULL) set(house, "offsets.commit.timeout.ms", house->commit_timeout_ms);
     assert_int_equal(ot_exec_pool_start("io", 2, &house->io), OT_OK);
     assert_int_equal(ot_exec_pool_start("flush", 1, &house->flush), OT_OK);
     assert_int_equal(ot_exec_thread_start("background", &house->background), OT_OK);
@@ -331,6 +334,44 @@ static void a_state_is_served_when_all_that_it_rests_on_is_committed(void **stat
     assert_int_equal(atomic_load(&loaded_uncommitted), 0);
 }
 
+/* Syncing stands still until it is told to go on, so that nothing is committed meanwhile. */
+struct stuck { struct ot_task task; struct waited go; };
+static void stuck_run(struct ot_task *task) { wait_for(&OT_CONTAINER(task, struct stuck, task)->go); }
+
+static void role_set(struct broker_partition *owner, bool is_leader)
+{
+    pthread_mutex_lock(&owner->mutex);
+    owner->is_leader = is_leader;
+    pthread_mutex_unlock(&owner->mutex);
+}
+
+/* It is loaded and waits for the high watermark; meanwhile another broker leads, and what the follower learns of is committed says nothing of what was loaded. */
+static void a_load_is_not_served_on_the_word_of_another_leader(void **state)
+{
+    struct house *house = *state;
+    struct adding adding = { .op.run = uncommit_run }, look = { .look = true };
+    struct stuck stuck = { .task.run = stuck_run };
+    struct broker_shard_view view;
+    assert_int_equal(topic_made(house), OT_OK);
+    assert_int_equal(add_numbers(house, 1, 7, 3), OT_OK);
+    struct broker_partition *owner = broker_partition_find(house->broker, ot_str_of("__consumer_offsets"), 1);
+    waited_init(&stuck.go);
+    ot_exec_post(ot_exec_pool_exec(house->flush), &stuck.task);
+    waited_init(&adding.waited);
+    broker_shard_run(house->broker, BROKER_SHARD_GROUPS, 1, &adding.op);
+    wait_for(&adding.waited);
+    do assert_true(broker_shard_view(house->broker, BROKER_SHARD_GROUPS, 1, &view));
+    while (!view.loading);
+    role_set(owner, false);
+    wake(&stuck.go);
+    atomic_store(&owner->high_watermark, eng_log_end_offset(owner->log));
+    adding_go(house, &look, 1);
+    assert_int_equal(look.op_error, OT_ERR_COORDINATOR_LOAD_IN_PROGRESS);
+    role_set(owner, true);
+    assert_int_equal(sum_of(house, 1), 21);
+    broker_partition_put(owner);
+}
+
 /* One marker as a transaction coordinator writes it. */
 struct marking { struct broker_produce produce; struct broker_produce_part part; struct waited waited; uint8_t bytes[ENG_MARKER_BYTES]; struct ot_task go; struct house *house; };
 static void marking_done(struct broker_call *call) { wake(&OT_CONTAINER(call, struct marking, produce.call)->waited); }
@@ -341,10 +382,10 @@ static void marking_go(struct ot_task *task)
     (void)broker_produce(marking->house->broker, &marking->produce);
 }
 
-static void mark(struct house *house, int32_t partition, int64_t producer_id, bool commit)
+static void mark_epoch(struct house *house, int32_t partition, int64_t producer_id, int16_t producer_epoch, bool commit)
 {
     struct marking marking = { .house = house, .go.run = marking_go };
-    const size_t bytes = eng_batch_build_marker(marking.bytes, producer_id, 0, 0, 0, commit, ot_clock_wall_ms());
+    const size_t bytes = eng_batch_build_marker(marking.bytes, producer_id, producer_epoch, 0, 0, commit, ot_clock_wall_ms());
     marking.produce = (struct broker_produce){ .call = { .home = ot_exec_thread_exec(house->door), .done = marking_done }, .acks = -1, .timeout_ms = 30000, .api_version = 13,
         .transactional_id = { .null = true }, .origin = ENG_ORIGIN_COORDINATOR, .transaction_version = 1, .parts = &marking.part, .part_count = 1, .queued = marking_queued };
     marking.part = (struct broker_produce_part){ .topic = ot_str_of("__consumer_offsets"), .partition = partition, .records = marking.bytes, .records_bytes = (uint32_t)bytes };
@@ -353,6 +394,7 @@ static void mark(struct house *house, int32_t partition, int64_t producer_id, bo
     wait_for(&marking.waited);
     assert_int_equal(marking.part.error, OT_OK);
 }
+static void mark(struct house *house, int32_t partition, int64_t producer_id, bool commit) { mark_epoch(house, partition, producer_id, 0, commit); }
 
 static int64_t markers_of(struct house *house, int32_t partition)
 {
@@ -379,6 +421,170 @@ static void markers_are_told_while_serving_and_by_the_replay(void **state)
     start(house);
     assert_int_equal(sum_of(house, 2), 15);                    /* the kind sees every record; what became of its transaction is the marker's to say */
     assert_int_equal(markers_of(house, 2), 1001);
+}
+
+/* ---- barriers, and writes behind one that failed */
+
+struct barrier { struct broker_shard_op op; struct broker_shard_write writes[2]; uint32_t told; enum ot_err errors[2]; struct waited waited; struct ot_task later; int64_t end; bool uncommitted; };
+static struct barrier *barrier_of(struct broker_shard_write *write, int i) { return OT_CONTAINER(write, struct barrier, writes[i]); }
+
+static void barrier_told(struct barrier *barrier, int i, void *arg, enum ot_err err)
+{
+    struct state *state = arg;
+    struct broker_partition *owner = state->shard->owner;
+    barrier->errors[i] = err;
+    if (err == OT_OK && atomic_load(&owner->high_watermark) < eng_log_end_offset(owner->log)) barrier->uncommitted = true;
+    if (++barrier->told == 2) wake(&barrier->waited);
+}
+static void first_told(struct broker_shard_write *write, void *state, enum ot_err err) { barrier_told(barrier_of(write, 0), 0, state, err); }
+static void second_told(struct broker_shard_write *write, void *state, enum ot_err err) { barrier_told(barrier_of(write, 1), 1, state, err); }
+
+static void barrier_go(struct house *house, struct barrier *barrier, void (*run)(struct broker_shard_op *op, void *state, enum ot_err err))
+{
+    *barrier = (struct barrier){ .op.run = run };
+    waited_init(&barrier->waited);
+    broker_shard_run(house->broker, BROKER_SHARD_GROUPS, 1, &barrier->op);
+}
+
+static void plain_write(struct broker_shard *shard, struct broker_shard_write *write, int64_t producer_id)
+{
+    uint8_t value[8];
+    const struct broker_shard_append_record record = { { (const uint8_t *)"k", 1, false }, { value, 8, false } };
+    ot_store_u64(value, 100);
+    write->records = &record;
+    write->count = 1;
+    write->producer_id = producer_id;
+    write->producer_epoch = producer_id >= 0 ? 0 : -1;
+    write->transactional = producer_id >= 0;
+    assert_int_equal(broker_shard_append(shard, write), OT_OK);
+}
+
+static void two_barriers_run(struct broker_shard_op *op, void *state, enum ot_err err)
+{
+    struct barrier *barrier = OT_CONTAINER(op, struct barrier, op);
+    (void)state;
+    assert_int_equal(err, OT_OK);
+    barrier->writes[0] = (struct broker_shard_write){ .producer_id = -1, .producer_epoch = -1, .done = first_told };
+    barrier->writes[1] = (struct broker_shard_write){ .producer_id = -1, .producer_epoch = -1, .done = second_told };
+    broker_shard_barrier(op->shard, &barrier->writes[0]);
+    broker_shard_barrier(op->shard, &barrier->writes[1]);
+}
+
+static void nobody_is_told_of_what_timed_out_before_it_is_committed(void **state)
+{
+    struct house *house = *state;
+    struct stuck stuck = { .task.run = stuck_run };
+    struct barrier barrier;
+    assert_int_equal(topic_made(house), OT_OK);
+    assert_int_equal(add_numbers(house, 1, 7, 3), OT_OK);
+    stop(house);
+    house->commit_timeout_ms = "100";
+    start(house);
+    assert_int_equal(sum_of(house, 1), 21);
+    waited_init(&stuck.go);
+    ot_exec_post(ot_exec_pool_exec(house->flush), &stuck.task);
+    assert_int_equal(add_numbers(house, 1, 100, 1), OT_ERR_REQUEST_TIMED_OUT);
+    barrier_go(house, &barrier, two_barriers_run);
+    assert_int_equal(sum_of(house, 1), 121);                   /* behind the barriers; the state has it already */
+    wake(&stuck.go);
+    wait_for(&barrier.waited);
+    assert_false(barrier.uncommitted);
+    do {
+        barrier_go(house, &barrier, two_barriers_run);
+        wait_for(&barrier.waited);
+    } while (barrier.errors[0] != OT_OK);
+    assert_int_equal(barrier.errors[1], OT_OK);
+    assert_false(barrier.uncommitted);
+}
+
+static void fenced_run(struct broker_shard_op *op, void *state, enum ot_err err)
+{
+    struct barrier *barrier = OT_CONTAINER(op, struct barrier, op);
+    (void)state;
+    assert_int_equal(err, OT_OK);
+    barrier->writes[0] = (struct broker_shard_write){ .done = first_told };
+    barrier->writes[1] = (struct broker_shard_write){ .producer_id = -1, .producer_epoch = -1, .done = second_told };
+    plain_write(op->shard, &barrier->writes[0], 77);
+    broker_shard_barrier(op->shard, &barrier->writes[1]);
+}
+
+static void a_fenced_producer_is_no_concern_of_others(void **state)
+{
+    struct house *house = *state;
+    struct barrier barrier;
+    assert_int_equal(topic_made(house), OT_OK);
+    mark_epoch(house, 1, 77, 1, false);
+    barrier_go(house, &barrier, fenced_run);
+    wait_for(&barrier.waited);
+    assert_int_equal(barrier.errors[0], OT_ERR_INVALID_PRODUCER_EPOCH);
+    assert_int_equal(barrier.errors[1], OT_OK);
+}
+
+static void min_isr_set(struct broker_partition *owner, int32_t min_isr)
+{
+    pthread_mutex_lock(&owner->mutex);
+    owner->min_isr = min_isr;
+    pthread_mutex_unlock(&owner->mutex);
+}
+
+/* The one behind is sent before the refusal of the first is told, and committed at once. */
+static void behind_run(struct ot_task *task)
+{
+    struct barrier *barrier = OT_CONTAINER(task, struct barrier, later);
+    struct broker_shard *shard = barrier->op.shard;
+    struct broker_partition *owner = shard->owner;
+    min_isr_set(owner, 1);
+    plain_write(shard, &barrier->writes[1], -1);
+    shard->flush_task.run(&shard->flush_task);
+    while (atomic_load(&owner->high_watermark) == barrier->end) sched_yield();
+    for (int turns = 0; turns < 10000; turns++) sched_yield();         /* until its answer is in the queue, most likely; else the test asks for less */
+}
+
+static void refused_run(struct broker_shard_op *op, void *state, enum ot_err err)
+{
+    struct barrier *barrier = OT_CONTAINER(op, struct barrier, op);
+    (void)state;
+    assert_int_equal(err, OT_OK);
+    min_isr_set(op->shard->owner, 2);
+    barrier->end = atomic_load(&op->shard->owner->high_watermark);
+    barrier->later.run = behind_run;
+    barrier->writes[0] = (struct broker_shard_write){ .done = first_told };
+    barrier->writes[1] = (struct broker_shard_write){ .done = second_told };
+    plain_write(op->shard, &barrier->writes[0], -1);
+    ot_exec_post(broker_shard_exec(op->shard), &barrier->later);
+}
+
+static void what_comes_behind_a_refused_write_is_not_told_ok(void **state)
+{
+    struct house *house = *state;
+    struct barrier barrier;
+    assert_int_equal(topic_made(house), OT_OK);
+    assert_int_equal(add_numbers(house, 1, 7, 3), OT_OK);
+    barrier_go(house, &barrier, refused_run);
+    wait_for(&barrier.waited);
+    assert_int_equal(barrier.errors[0], OT_ERR_COORDINATOR_NOT_AVAILABLE);
+    assert_int_equal(barrier.errors[1], OT_ERR_COORDINATOR_NOT_AVAILABLE);
+    assert_true(barrier.writes[1].unsure);
+    assert_int_equal(sum_of(house, 1), 121);                   /* of the log: the second is there */
+}
+
+static void doomed_run(struct broker_shard_op *op, void *state, enum ot_err err)
+{
+    broker_shard_fail(op->shard, OT_ERR_COORDINATOR_NOT_AVAILABLE);
+    two_barriers_run(op, state, err);
+}
+
+static void a_state_that_is_about_to_go_passes_no_barrier(void **state)
+{
+    struct house *house = *state;
+    struct barrier barrier;
+    assert_int_equal(topic_made(house), OT_OK);
+    assert_int_equal(sum_of(house, 1), 0);
+    barrier_go(house, &barrier, doomed_run);
+    wait_for(&barrier.waited);
+    assert_int_equal(barrier.errors[0], OT_ERR_COORDINATOR_NOT_AVAILABLE);
+    assert_int_equal(barrier.errors[1], OT_ERR_COORDINATOR_NOT_AVAILABLE);
+    assert_int_equal(sum_of(house, 1), 0);
 }
 
 static void too_much_for_a_batch_is_known_before(void **state)
@@ -434,7 +640,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_was_told_is_there_after_a_restart, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_append_takes_back_what_it_changed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_state_is_served_when_all_that_it_rests_on_is_committed, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_load_is_not_served_on_the_word_of_another_leader, setup, teardown),
         cmocka_unit_test_setup_teardown(markers_are_told_while_serving_and_by_the_replay, setup, teardown),
+        cmocka_unit_test_setup_teardown(nobody_is_told_of_what_timed_out_before_it_is_committed, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_fenced_producer_is_no_concern_of_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_comes_behind_a_refused_write_is_not_told_ok, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_state_that_is_about_to_go_passes_no_barrier, setup, teardown),
         cmocka_unit_test_setup_teardown(a_shard_whose_partition_moves_away_closes_without_a_warning, setup, teardown),
         cmocka_unit_test_setup_teardown(too_much_for_a_batch_is_known_before, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stop_answers_and_closes_everything, setup, teardown),
