@@ -284,6 +284,7 @@ static void examine_run(struct ot_task *task)
     const enum ot_err why = shard->fail_why;
     struct broker_partition *partition = led(shard, &epoch);
     const bool same = partition != NULL && partition == shard->owner && epoch == shard->leader_epoch;
+    const bool missed = atomic_exchange(&shard->marker_missed, false);
     switch (shard->stage) {
     case BROKER_SHARD_CLOSED:
         if (partition == NULL) {
@@ -298,10 +299,11 @@ static void examine_run(struct ot_task *task)
         broker_shard_load(shard);
         break;
     case BROKER_SHARD_LOADING:
-        if (!same) atomic_store(&shard->load_cancelled, true);     /* loaded looks again */
+        if (!same || missed) atomic_store(&shard->load_cancelled, true);       /* loaded looks again */
         break;
     case BROKER_SHARD_SERVING:
         if (!same) fail_now(shard, partition == NULL ? shard->fail_why : OT_ERR_NOT_COORDINATOR);
+        else if (missed) fail_now(shard, OT_ERR_COORDINATOR_NOT_AVAILABLE);
         else shard->fail_why = why;            /* of a failure that was asked for */
         break;
     case BROKER_SHARD_FAILING:
@@ -482,7 +484,9 @@ void broker_shards_marker(struct broker_core *core, const char *topic, int32_t p
     if (sent == NULL || copy == NULL) {        /* it must not be missed: the load anew reads it */
         free(sent);
         free(copy);
-        ot_log(OT_LOG_ERROR, "shard", "marker_lost", "topic=%s partition=%d offset=%lld error=NO_MEMORY", topic, partition, (long long)offset);
+        ot_log(OT_LOG_ERROR, "shard", "marker_lost", "topic=%s partition=%d offset=%lld error=NO_MEMORY text=\"its state is loaded anew\"", topic, partition, (long long)offset);
+        atomic_store(&shard->marker_missed, true);
+        broker_shard_examine(shard);
         return;
     }
     *copy = (struct broker_shard_marker){ NULL, offset, producer_id, producer_epoch, marker->commit };

@@ -52,6 +52,7 @@ struct broker_shard {
     struct broker_shard_write *held, **held_last; int64_t held_until_us;   /* barriers that wait until all below unsure_end is committed */
     struct ot_timer held_timer;
     struct broker_shard_marker *markers, **markers_last;       /* that came during the load */
+    _Atomic bool marker_missed;                /* for want of memory: the log has it */
     /* of the load */
     enum ot_err load_error;
     int64_t load_offset, load_end, load_started_us;

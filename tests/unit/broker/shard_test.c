@@ -423,6 +423,19 @@ static void markers_are_told_while_serving_and_by_the_replay(void **state)
     assert_int_equal(markers_of(house, 2), 1001);
 }
 
+static void a_marker_that_was_missed_makes_the_state_anew(void **state)
+{
+    struct house *house = *state;
+    assert_int_equal(topic_made(house), OT_OK);
+    assert_int_equal(add_numbers(house, 2, 7, 3), OT_OK);
+    const int loads = atomic_load(&states_loaded);
+    struct broker_shard *shard = broker_shard_find(house->broker, BROKER_SHARD_GROUPS, 2);
+    atomic_store(&shard->marker_missed, true);                 /* there was no memory to tell of it */
+    broker_shard_examine(shard);
+    assert_int_equal(sum_of(house, 2), 21);
+    assert_int_equal(atomic_load(&states_loaded), loads + 1);
+}
+
 /* ---- barriers, and writes behind one that failed */
 
 struct barrier { struct broker_shard_op op; struct broker_shard_write writes[2]; uint32_t told; enum ot_err errors[2]; struct waited waited; struct ot_task later; int64_t end; bool uncommitted; };
@@ -642,6 +655,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_state_is_served_when_all_that_it_rests_on_is_committed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_load_is_not_served_on_the_word_of_another_leader, setup, teardown),
         cmocka_unit_test_setup_teardown(markers_are_told_while_serving_and_by_the_replay, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_marker_that_was_missed_makes_the_state_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_is_told_of_what_timed_out_before_it_is_committed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_fenced_producer_is_no_concern_of_others, setup, teardown),
         cmocka_unit_test_setup_teardown(what_comes_behind_a_refused_write_is_not_told_ok, setup, teardown),
