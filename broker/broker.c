@@ -411,6 +411,7 @@ enum ot_err broker_make(const struct broker_setup *setup, struct broker **out)
     broker->setup = *setup;
     broker->node_id = broker_config_current(setup->config)->node_id;
     broker->started_wall_ms = ot_exec_wall_ms(setup->coord_exec);
+    broker->started_us = ot_exec_now_us(setup->coord_exec);
     broker_views_init(&broker->views);
     broker_producer_ids_init(broker);
     broker_telemetry_init(&broker->telemetry, setup->metrics);
@@ -569,3 +570,4 @@ struct ot_metrics *broker_metrics(struct broker *broker) { return broker->core.m
 struct broker_telemetry *broker_telemetry(struct broker *broker) { return &broker->telemetry; }
 int32_t broker_node_id(const struct broker *broker) { return broker->node_id; }
 int64_t broker_started_wall_ms(const struct broker *broker) { return broker->started_wall_ms; }
+int64_t broker_steady_wall_ms(const struct broker *broker, int64_t now_us) { return broker->started_wall_ms + (now_us - broker->started_us) / 1000; }

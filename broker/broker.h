@@ -76,5 +76,6 @@ struct broker_config_store *broker_config_store(struct broker *broker);
 struct ot_metrics *broker_metrics(struct broker *broker);               /* NULL when it was made without */
 int32_t broker_node_id(const struct broker *broker);
 int64_t broker_started_wall_ms(const struct broker *broker);
+int64_t broker_steady_wall_ms(const struct broker *broker, int64_t now_us);    /* what the wall clock would say had nobody set it since the start */
 
 #endif

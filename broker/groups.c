@@ -129,7 +129,9 @@ static struct group_env env_begin(struct groups_state *state)
     struct broker_view_cluster cluster;
     broker_view_cluster(view_of(&state->catalog.ops), &cluster);
     state->catalog.ops.version = cluster.version;
-    return (struct group_env){ .now_us = ot_exec_now_us(exec), .wall_ms = ot_exec_wall_ms(exec), .config = &state->config, .catalog = &state->catalog.ops };
+    const int64_t now_us = ot_exec_now_us(exec);
+    return (struct group_env){ .now_us = now_us, .wall_ms = ot_exec_wall_ms(exec), .config = &state->config, .catalog = &state->catalog.ops,
+        .steady_ms = broker_steady_wall_ms(state->broker, now_us) };
 }
 
 static void env_end(struct groups_state *state)

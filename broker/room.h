@@ -150,7 +150,7 @@ struct broker {
     _Atomic(const char *) halted_text; char halted_words[COORD_TEXT_MAX];      /* written before stage */
     int32_t node_id;
     _Atomic int64_t broker_epoch;
-    int64_t started_wall_ms;
+    int64_t started_wall_ms, started_us;
     struct broker_identity *identity;          /* between make and begin */
     uint32_t meta_dir;                         /* index of the log directory that holds the metadata */
     char *meta_path;

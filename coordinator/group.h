@@ -48,6 +48,7 @@ struct group_env {
     int64_t wall_ms;
     const struct group_config *config;
     const struct group_catalog *catalog;       /* NULL: nothing is known of topics */
+    int64_t steady_ms;                         /* as wall_ms, but by a clock that nobody sets; 0: none. What cannot be undone (expiry) believes the earlier one */
 };
 
 /* ---- asks */

@@ -544,9 +544,12 @@ void group_offsets_ask(struct group_set *set, struct group_ask *ask)
 
 /* ---- expiry */
 
+/* A wall clock that jumps ahead for an hour must not cost anybody what was committed. */
+static int64_t expiry_now_ms(const struct group_env *env) { return env->steady_ms == 0 ? env->wall_ms : OT_MIN(env->wall_ms, env->steady_ms); }
+
 static bool expired(const struct group_set *set, const struct group_offset *offset, int64_t base_ms)
 {
-    const int64_t now_ms = set->env->wall_ms;
+    const int64_t now_ms = expiry_now_ms(set->env);
     if (offset->offset < 0 || offset->pending > 0) return false;
     if (offset->expire_ms >= 0) return now_ms >= offset->expire_ms;
     return now_ms - OT_MAX(offset->commit_ms, base_ms) >= set->env->config->offsets_retention_ms;

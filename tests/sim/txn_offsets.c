@@ -30,7 +30,7 @@ OT_NORETURN static void failed(const char *fact, int line)
     exit(1);
 }
 
-static struct group_env env(void) { return (struct group_env){ o.count + 1, 1700000000000, &o.config, NULL }; }
+static struct group_env env(void) { return (struct group_env){ .now_us = o.count + 1, .wall_ms = 1700000000000, .config = &o.config }; }
 
 static struct ot_blob keep(struct ot_blob from)
 {

@@ -94,7 +94,7 @@ static void fail(struct sim *sim, const char *format, ...)
 static bool bug(const struct sim *sim, const char *name) { return sim->bug != NULL && strcmp(sim->bug, name) == 0; }
 static int64_t between(struct sim *sim, int64_t low, int64_t high) { return low + (int64_t)ot_rng_below(&sim->rng, (uint64_t)(high - low + 1)); }
 static bool chance(struct sim *sim, double probability) { return ot_rng_chance(&sim->rng, sim->calm ? 0 : probability); }
-static struct group_env env_of(const struct sim *sim) { return (struct group_env){ sim->now_us, 1750000000000 + sim->now_us / 1000, &sim->config, NULL }; }
+static struct group_env env_of(const struct sim *sim) { return (struct group_env){ .now_us = sim->now_us, .wall_ms = 1750000000000 + sim->now_us / 1000, .config = &sim->config }; }
 
 /* ---- the server */
 

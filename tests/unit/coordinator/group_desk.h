@@ -39,7 +39,7 @@ struct desk {
     struct group_set *set;
     struct ot_mem_pool pool;
     struct group_config config;
-    int64_t now_us, wall_ms;
+    int64_t now_us, wall_ms, jumped_ms;        /* jumped: of wall_ms, by a clock that was set */
     struct ot_arena step, kept;                /* of a step; of all asks and records */
     struct desk_ask *asks[DESK_ASKS]; uint32_t ask_count;
     struct desk_record records[DESK_RECORDS]; uint32_t record_count;
@@ -50,7 +50,7 @@ static const enum coord_assignor assignors[] = { COORD_ASSIGN_UNIFORM, COORD_ASS
 static const struct consumer_group_config desk_consumer = { .all = { .session_timeout_ms = 45000, .heartbeat_interval_ms = 5000, .size_max = 10, .regex_refresh_ms = 600000,
     .migration = COORD_CG_UPGRADE | COORD_CG_DOWNGRADE, .assignors = assignors, .assignor_count = 2, .record_bytes_max = 1 << 20 } };
 
-static struct group_env desk_env(struct desk *desk) { return (struct group_env){ desk->now_us, desk->wall_ms, &desk->config, NULL }; }
+static struct group_env desk_env(struct desk *desk) { return (struct group_env){ desk->now_us, desk->wall_ms, &desk->config, NULL, desk->wall_ms - desk->jumped_ms }; }
 
 static void desk_take(struct desk *desk, struct group_out *out)
 {

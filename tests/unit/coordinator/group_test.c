@@ -299,6 +299,25 @@ static void offsets_expire_when_the_group_has_been_empty_long_enough(void **stat
     desk_free(desk);
 }
 
+static void no_offset_expires_by_a_clock_that_jumped(void **state)
+{
+    (void)state;
+    struct desk *desk = desk_new();
+    const int64_t day_ms = 86400000;
+    (void)desk_commit(desk, "alone", NULL, "t", 0, 1);
+    desk_pass_ms(desk, day_ms);
+    desk->wall_ms += 8 * day_ms;
+    desk->jumped_ms = 8 * day_ms;
+    desk_pass_ms(desk, 1300000);
+    assert_int_equal(desk_fetch(desk, "alone", "t", 0), 1);
+    desk_restart(desk);                        /* loaded anew in the same process */
+    desk_pass_ms(desk, 1300000);
+    assert_int_equal(desk_fetch(desk, "alone", "t", 0), 1);
+    desk_pass_ms(desk, 7 * day_ms);            /* its time is really over */
+    assert_int_equal(desk_fetch(desk, "alone", "t", 0), -1);
+    desk_free(desk);
+}
+
 static void txn_commit(struct desk *desk, int64_t producer, const char *topic, int64_t offset)
 {
     struct desk_ask *one = desk_ask_new(desk, GROUP_ASK_TXN_OFFSET_COMMIT, "g");
@@ -463,6 +482,7 @@ int main(void)
         cmocka_unit_test(leaving_is_quick_and_the_last_one_empties_the_group),
         cmocka_unit_test(commits_follow_the_rules_of_generations),
         cmocka_unit_test(offsets_expire_when_the_group_has_been_empty_long_enough),
+        cmocka_unit_test(no_offset_expires_by_a_clock_that_jumped),
         cmocka_unit_test(offsets_of_a_transaction_count_with_its_marker),
         cmocka_unit_test(a_topic_that_is_gone_takes_its_offsets_along),
         cmocka_unit_test(a_deleted_group_leaves_nothing_in_the_log),
