@@ -143,14 +143,14 @@
     X(telemetry_max_bytes, "telemetry.max.bytes", INT, "1048576", 1, INT32_MAX, NULL, RESTART, NULL, "largest push of metrics that a client may make about itself") \
     X(offsets_topic_num_partitions, "offsets.topic.num.partitions", INT, "50", 1, INT32_MAX, NULL, RESTART, NULL, "partitions of __consumer_offsets when it is made") \
     X(offsets_topic_compression_codec, "offsets.topic.compression.codec", INT, "0", 0, 4, NULL, RESTART, NULL, "codec of what is written to __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd; what belongs to a transaction stays plain") \
-    X(offsets_topic_replication_factor, "offsets.topic.replication.factor", INT, "3", 1, 32767, NULL, RESTART, NULL, "replicas of __consumer_offsets when it is made; as many as there are live brokers if there are fewer") \
+    X(offsets_topic_replication_factor, "offsets.topic.replication.factor", INT, "3", 1, 32767, NULL, RESTART, NULL, "replicas of __consumer_offsets when it is made; as many as there are brokers if there are fewer") \
     X(offsets_topic_segment_bytes, "offsets.topic.segment.bytes", INT, "104857600", 1, INT32_MAX, NULL, RESTART, NULL, "segment.bytes of __consumer_offsets when it is made") \
     X(offsets_commit_timeout_ms, "offsets.commit.timeout.ms", INT, "5000", 1, INT32_MAX, NULL, RESTART, NULL, "how long a group's or transaction's record may take to be committed") \
     X(transaction_max_timeout_ms, "transaction.max.timeout.ms", INT, "900000", 1, INT32_MAX, NULL, RESTART, NULL, "longest time-out that a transactional producer may ask for") \
     X(transactional_id_expiration_ms, "transactional.id.expiration.ms", INT, "604800000", 1, INT32_MAX, NULL, RESTART, NULL, "how long an unused transactional id is remembered") \
     X(transaction_partition_verification_enable, "transaction.partition.verification.enable", BOOL, "true", 0, 0, NULL, CLUSTER_WIDE, NULL, "ask the coordinator before a client of the old protocol begins a transaction in a partition") \
     X(transaction_state_log_num_partitions, "transaction.state.log.num.partitions", INT, "50", 1, INT32_MAX, NULL, RESTART, NULL, "partitions of __transaction_state when it is made") \
-    X(transaction_state_log_replication_factor, "transaction.state.log.replication.factor", INT, "3", 1, 32767, NULL, RESTART, NULL, "replicas of __transaction_state when it is made; as many as there are live brokers if there are fewer") \
+    X(transaction_state_log_replication_factor, "transaction.state.log.replication.factor", INT, "3", 1, 32767, NULL, RESTART, NULL, "replicas of __transaction_state when it is made; as many as there are brokers if there are fewer") \
     X(transaction_state_log_min_isr, "transaction.state.log.min.isr", INT, "2", 1, INT32_MAX, NULL, RESTART, NULL, "min.insync.replicas of __transaction_state when it is made") \
     X(transaction_state_log_segment_bytes, "transaction.state.log.segment.bytes", INT, "104857600", 1, INT32_MAX, NULL, RESTART, NULL, "segment.bytes of __transaction_state when it is made") \
     X(ottla_transaction_version, "ottla.transaction.version", INT, "2", 0, 2, NULL, CLUSTER_WIDE, NULL, "final level of the feature transaction.version, as UpdateFeatures sets it; below 2 clients use the protocol before KIP-890") \

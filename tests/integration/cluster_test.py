@@ -166,6 +166,46 @@ def test_topics_are_made_and_grow_while_a_broker_is_away(make):
     harness.until(lambda: all(len(p["isrNodes"]) == 3 for p in topics_of(one)["t"]["partitions"]), 30, lambda: f"all in sync: {topics_of(one)}")
 
 
+INTERNAL = {0: "__consumer_offsets", 1: "__transaction_state"}
+
+
+def found(node, kind):
+    """Asks for a coordinator, which makes the topic; its error."""
+    with node.connect(timeout_s=40) as c:
+        return error(c.ask("FindCoordinator", 4, {"keyType": kind, "coordinatorKeys": ["k"]})["coordinators"][0])
+
+
+def test_internal_topics_are_made_for_those_too_who_are_away(make):
+    """Made with two replicas they would have two for good, and what groups committed would go with the second broker that dies."""
+    cluster = make(offsets_topic_num_partitions=2, transaction_state_log_num_partitions=2).start()
+    leader = cluster.controller()
+    gone = next(i for i in cluster.nodes if i != leader)
+    cluster.kill(gone)
+    cluster.wait_state(gone, "fenced")
+    one = cluster.nodes[leader]
+    for kind, topic in INTERNAL.items():
+        harness.until(lambda kind=kind: found(one, kind) == "NONE", 20, "a coordinator")
+        parts = topics_of(one)[topic]["partitions"]
+        assert all(len(p["replicaNodes"]) == 3 and p["replicaNodes"][2] == gone and len(p["isrNodes"]) == 2 for p in parts), parts
+    cluster.start_one(gone)
+    for topic in INTERNAL.values():
+        harness.until(lambda topic=topic: all(len(p["isrNodes"]) == 3 for p in topics_of(one)[topic]["partitions"]), 30, lambda: f"all in sync: {topics_of(one)}")
+
+
+def test_internal_topics_wait_for_the_voters_of_a_cluster_that_begins(make):
+    """A client asks again and again while the first broker serves already and the others are about to."""
+    cluster = make(offsets_topic_num_partitions=2).start(wait=False)
+
+    def asked():
+        try:
+            return found(cluster.nodes[1], 0) == "NONE"
+        except OSError:
+            return False
+    harness.until(asked, harness.READY_S, "a coordinator", 0.002)
+    parts = topics_of(cluster.nodes[1])[INTERNAL[0]]["partitions"]
+    assert all(len(p["replicaNodes"]) == 3 for p in parts), parts
+
+
 def test_every_replica_tells_who_produces(make):
     """Kafka's transactions tool asks a broker about all that it holds, led there or not; UNKNOWN_TOPIC_OR_PARTITION of a partition that there is would be asked again for a minute."""
     cluster = make().start()
