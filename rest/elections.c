@@ -410,9 +410,8 @@ static void find_default(void *arg, const struct broker_config_value *value)
     if (strcmp(value->row->key, "unclean.leader.election.enable") == 0) *(bool *)arg = value->value != NULL && strcmp(value->value, "true") == 0;
 }
 
-static void write_overrides(struct rest_call *call, const struct broker_view *view)
+static void write_overrides(struct rest_json *out, const struct broker_view *view)
 {
-    struct rest_json *out = &call->out;
     struct broker_view_topic topic;
     struct broker_view_config own;
     rest_json_open(out, "overrides", '[');
@@ -428,30 +427,78 @@ static void write_overrides(struct rest_call *call, const struct broker_view *vi
     rest_json_close(out, ']');
 }
 
-static void write_leaderless(struct rest_call *call, const struct broker_view_topic *topic, const struct broker_view_partition *row, const struct rest_rows *rows)
+/* What JSON has beside the list: the policy, and who did not answer. NULL: no memory. */
+static const char *beside(struct rest_call *call, const struct broker_view *view, const struct rest_gather *gather)
+{
+    struct rest_json out;
+    bool enabled = false;
+    const char *partial = gather == NULL ? NULL : rest_gather_extra(gather);
+    broker_config_describe(broker_config_store(call->broker), broker_node_id(call->broker), find_default, &enabled);
+    rest_json_init(&out, REST_ANSWER_MAX);
+    rest_json_bool(&out, "default", enabled);
+    write_overrides(&out, view);
+    if (partial != NULL) {
+        rest_json_put(&out, ",", 1);
+        rest_json_put(&out, partial, strlen(partial));
+    }
+    const char *text = rest_json_failed(&out) ? NULL : ot_arena_str(&call->arena, (struct ot_str){ out.data, (uint32_t)out.bytes, false });
+    rest_json_free(&out);
+    return text;
+}
+
+struct leaderless { const struct broker_view_topic *topic; const struct broker_view_partition *row; const struct candidate *list, *best; uint32_t count; };
+
+static void write_partition(struct rest_json *out, const struct leaderless *of)
+{
+    rest_json_str(out, "topic", of->topic->name);
+    rest_json_int(out, "partition", of->row->index);
+    id_or_null(out, "last_leader", of->row->last_leader);
+    rest_json_big_or_null(out, "last_leader_epoch", of->row->last_leader_epoch);
+    rest_ids_write(out, "replicas", of->row->replicas);
+    rest_ids_write(out, "elr", of->row->elr);
+    rest_ids_write(out, "offline", of->row->offline);
+}
+
+static void write_candidate(struct rest_json *out, const struct leaderless *of, const struct candidate *one)
+{
+    id_or_null(out, "broker", one->broker);
+    rest_json_bool(out, "would_be_chosen", one == of->best);
+    rest_json_big_or_null(out, "last_epoch", one->last_epoch);
+    rest_json_big_or_null(out, "log_end_offset", one->log_end);
+    rest_json_big_or_null(out, "high_watermark", one->high_watermark);
+}
+
+/* As columns: a row for each candidate, and one for a partition that has none. */
+static void write_rows(struct rest_call *call, const struct leaderless *of)
+{
+    static const struct candidate nobody = { -1, -1, -1, -1 };
+    struct rest_json *out = &call->out;
+    for (uint32_t i = 0; i < OT_MAX(of->count, 1u); i++) {
+        const struct candidate *one = of->count == 0 ? &nobody : &of->list[i];
+        int64_t start, end;
+        lost_with(one, of->list, of->count, of->row, &start, &end);
+        rest_list_item(call);
+        rest_json_open(out, NULL, '{');
+        write_partition(out, of);
+        write_candidate(out, of, one);
+        rest_json_big_or_null(out, "lost_start", start);
+        rest_json_big_or_null(out, "lost_end", end);
+        rest_json_close(out, '}');
+    }
+}
+
+static void write_leaderless(struct rest_call *call, const struct leaderless *of)
 {
     struct rest_json *out = &call->out;
-    struct candidate list[REPLICAS_MAX];
-    const uint32_t count = candidates_of(call, topic, row, rows, list);
-    const struct candidate *best = longest(list, count);
+    rest_list_item(call);
     rest_json_open(out, NULL, '{');
-    rest_json_str(out, "topic", topic->name);
-    rest_json_int(out, "partition", row->index);
-    id_or_null(out, "last_leader", row->last_leader);
-    rest_json_big_or_null(out, "last_leader_epoch", row->last_leader_epoch);
-    rest_ids_write(out, "replicas", row->replicas);
-    rest_ids_write(out, "elr", row->elr);
-    rest_ids_write(out, "offline", row->offline);
+    write_partition(out, of);
     rest_json_open(out, "candidates", '[');
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < of->count; i++) {
         int64_t start, end;
-        lost_with(&list[i], list, count, row, &start, &end);
+        lost_with(&of->list[i], of->list, of->count, of->row, &start, &end);
         rest_json_open(out, NULL, '{');
-        rest_json_int(out, "broker", list[i].broker);
-        rest_json_bool(out, "would_be_chosen", &list[i] == best);
-        rest_json_big_or_null(out, "last_epoch", list[i].last_epoch);
-        rest_json_big_or_null(out, "log_end_offset", list[i].log_end);
-        rest_json_big_or_null(out, "high_watermark", list[i].high_watermark);
+        write_candidate(out, of, &of->list[i]);
         write_range(out, "lost", start, end, false);
         rest_json_close(out, '}');
     }
@@ -461,43 +508,40 @@ static void write_leaderless(struct rest_call *call, const struct broker_view_to
 
 static void write_view(struct rest_call *call, const struct rest_gather *gather, const struct rest_rows *rows)
 {
-    struct rest_json *out = &call->out;
     const struct rest_place after_place = rest_place_of(call->list.after);
+    const bool columns = call->format == REST_FORMAT_CSV || call->format == REST_FORMAT_TABLE;
     struct broker_view_topic topic;
     struct broker_view_partition row;
     struct ot_arena arena;
     uint8_t room[8192];
     char last[300] = "";
-    bool enabled = false, more = false;
+    uint32_t given = 0;
+    bool more = false;
     int64_t leaderless = 0;
     ot_arena_init_with(&arena, room, sizeof(room), 256 << 10);
-    broker_config_describe(broker_config_store(call->broker), broker_node_id(call->broker), find_default, &enabled);
     const struct broker_view *view = broker_view_take(call->broker);
-    rest_json_open(out, NULL, '{');
-    rest_json_bool(out, "default", enabled);
-    write_overrides(call, view);
-    rest_json_open(out, "leaderless", '[');
     for (struct ot_str after = { .null = true }; broker_view_next_topic(view, after, &topic); after = topic.name) {
         for (int32_t i = 0; i < topic.partition_count; i++) {
+            struct candidate list[REPLICAS_MAX];
             ot_arena_reset(&arena);
             if (!broker_view_partition(view, &topic.id, i, &arena, &row) || row.leader >= 0) continue;
             leaderless++;
             if (rest_place_passed(&after_place, topic.name, i)) continue;
-            more |= call->list.count == call->list.limit;
-            if (call->list.count == call->list.limit) continue;
-            call->list.count++;
-            write_leaderless(call, &topic, &row, rows);
+            more |= given == call->list.limit;
+            if (given == call->list.limit) continue;
+            given++;
+            const uint32_t count = candidates_of(call, &topic, &row, rows, list);
+            const struct leaderless of = { &topic, &row, list, longest(list, count), count };
+            if (columns) write_rows(call, &of);
+            else write_leaderless(call, &of);
             snprintf(last, sizeof(last), "%d:%.*s", i, (int)topic.name.bytes, topic.name.data);
         }
     }
-    rest_json_close(out, ']');
-    rest_json_big(out, "leaderless_count", leaderless);
-    rest_json_text(out, "next_page_token", more ? rest_list_token(call, PAGES, ot_str_of(last)) : NULL);
-    if (gather != NULL) rest_gather_partial(gather);
-    rest_json_close(out, '}');
+    const char *extra = beside(call, view, gather);
     broker_view_give(view);
     ot_arena_free(&arena);
-    rest_reply_json(call, 200);
+    if (extra == NULL) call->out.failed = true;
+    rest_list_reply(call, PAGES, more ? ot_str_of(last) : (struct ot_str){ .null = true }, leaderless, extra);
 }
 
 static void told(struct rest_gather *gather)
@@ -511,6 +555,8 @@ static void told(struct rest_gather *gather)
 void rest_unclean_view(struct rest_call *call)
 {
     if (!rest_list_begin(call, PAGES, false)) return;
+    call->list.items_name = "leaderless";
+    call->list.total_name = "leaderless_count";
     if (rest_query_text(call, "limit").null) call->list.limit = LIMIT;
     if (rest_gather_wanted(call)) rest_gather(call, rest_place_target(call, "offline"), NULL, told);
     else write_view(call, NULL, NULL);

@@ -80,7 +80,7 @@ static void envelope(struct rest_call *call, const char *token, int64_t total, c
     rest_json_init(&out, REST_ANSWER_MAX);
     out.big_as_text = call->out.big_as_text;
     rest_json_open(&out, NULL, '{');
-    rest_json_open(&out, "items", '[');
+    rest_json_open(&out, call->list.items_name == NULL ? "items" : call->list.items_name, '[');
     for (const char *at = call->out.data, *end = call->out.bytes == 0 ? at : at + call->out.bytes; at < end;) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         if (stop == NULL) stop = end;
@@ -89,8 +89,7 @@ static void envelope(struct rest_call *call, const char *token, int64_t total, c
     }
     rest_json_close(&out, ']');
     rest_json_text(&out, "next_page_token", token);
-    if (total >= 0) rest_json_big(&out, "total", total);
-    else rest_json_null(&out, "total");
+    rest_json_big_or_null(&out, call->list.total_name == NULL ? "total" : call->list.total_name, total);
     if (extra != NULL) {
         rest_json_put(&out, ",", 1);
         rest_json_put(&out, extra, strlen(extra));

@@ -15,6 +15,7 @@ struct rest_list {
     struct ot_str after;           /* key of the last item of the page before; null: from the start */
     struct ot_str prefix;          /* empty: all */
     int64_t after_int;             /* the same as a number, for lists with numbers as keys; INT64_MIN: from the start */
+    const char *items_name, *total_name;       /* in JSON; NULL: "items", "total" */
 };
 
 /* limit, page_token and prefix. False: answered (400). kind is one letter that keeps tokens of different lists apart; integers: keys are numbers. */

@@ -75,7 +75,7 @@ static const struct rest_route routes[] = {
     { REST_GET, "/v1/partitions", "listAllPartitions", rest_all_partitions, REST_LIST | REST_META, "state,topic,broker", "partitions of all topics" },
     { REST_POST, PARTITION "/elections", "electPartitionLeader", rest_partition_election, REST_WRITE | REST_JSON_BODY, NULL, "elect a leader of this partition" },
     { REST_POST, "/v1/elections", "electLeaders", rest_elections_start, REST_WRITE | REST_JSON_BODY, NULL, "elect leaders, preferred ones or at a loss" },
-    { REST_GET, "/v1/unclean-election", "getUncleanElection", rest_unclean_view, REST_META, "limit,page_token", "partitions without a leader, and what each candidate would lose" },
+    { REST_GET, "/v1/unclean-election", "getUncleanElection", rest_unclean_view, REST_LIST | REST_META, NULL, "partitions without a leader, and what each candidate would lose" },
     { REST_POST, "/v1/reassignments/plan", "planReassignments", rest_reassignment_plan, REST_WRITE | REST_JSON_BODY, NULL, "propose moves: rebalance, empty brokers, another replication factor" },
     { REST_GET, "/v1/reassignments", "listReassignments", rest_reassignments_list, REST_LIST | REST_META, NULL, "running moves, and how far they are" },
     { REST_POST, "/v1/reassignments", "startReassignments", rest_reassignments_start, REST_WRITE | REST_JSON_BODY, NULL, "start moves" },

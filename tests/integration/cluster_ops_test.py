@@ -328,6 +328,16 @@ def test_what_an_unclean_election_would_lose_is_told_before_it_is_made(make):
             token = pages[-1]["next_page_token"] and "&page_token=" + pages[-1]["next_page_token"]
         return [page["leaderless_count"] for page in pages] == [2, 2] and [[(r["topic"], [c["log_end_offset"] for c in r["candidates"]]) for r in page["leaderless"]] for page in pages] == [[("t", [held])], [("u", [0])]]
     harness.until(paged, 20, lambda: get(cluster.nodes[third], "/v1/unclean-election"))
+    def formed(form):                                          # of columns each candidate is a row
+        status, _, text = harness.http(cluster.nodes[third].rest + f"/v1/unclean-election?{form}")
+        assert status == 200, text
+        return text.decode()
+    harness.until(lambda: formed("format=csv&fields=topic,partition,broker,would_be_chosen,log_end_offset,lost_end").split("\r\n") ==
+                  ["topic,partition,broker,would_be_chosen,log_end_offset,lost_end", f"t,0,{second},true,{held},", f"u,0,{second},true,0,", ""], 20, lambda: formed("format=csv"))
+    assert formed("format=table&fields=topic,broker,lost_start").splitlines()[0].split() == ["TOPIC", "BROKER", "LOST_START"]
+    assert [json.loads(line)["topic"] for line in formed("format=ndjson&fields=topic").splitlines()] == ["t", "u"]
+    only = get(cluster.nodes[third], "/v1/unclean-election?fields=topic,candidates&limit=1")
+    assert set(only) >= {"default", "overrides", "leaderless", "leaderless_count", "next_page_token"} and set(only["leaderless"][0]) == {"topic", "candidates"}
     ask = {"type": "unclean", "accept_data_loss": True, "partitions": [{"topic": "t", "partition": 0}]}
     dry = rest(cluster.nodes[third], "POST", "/v1/elections", {**ask, "dry_run": True}, expect=200)[1]["items"][0]
     assert (dry["old_leader"], dry["new_leader"], dry["log_end_offset"]) == (None, second, held) and leaders(cluster.nodes[third], "t")[0] == -1
