@@ -76,10 +76,17 @@ static bool text_is(const json_t *event, const char *name, struct ot_str text)
     return json_is_string(member) && json_string_length(member) == text.bytes && memcmp(json_string_value(member), text.data, text.bytes) == 0;
 }
 
-static bool names_broker(const json_t *event, int64_t id)
+/* From what to what: brokers, of leaders, coordinators and replicas that move. Else it is numbers of something else, or a whole ISR, of which those count who left or joined. */
+static bool goes_between_brokers(enum broker_event_type type)
 {
-    static const char *const members[] = { "broker", "leader", "from", "to", "removed", "added", "adding", "removing" };
-    for (size_t i = 0; i < OT_ARRAY_COUNT(members); i++) {
+    return type == BROKER_EVENT_LEADER_CHANGED || type == BROKER_EVENT_COORDINATOR_CHANGED || type == BROKER_EVENT_REASSIGNMENT_BEGUN || type == BROKER_EVENT_REASSIGNMENT_ENDED
+        || type == BROKER_EVENT_REASSIGNMENT_CANCELLED;
+}
+
+static bool names_broker(const json_t *event, enum broker_event_type type, int64_t id)
+{
+    static const char *const members[] = { "broker", "leader", "removed", "added", "adding", "removing", "from", "to" };
+    for (size_t i = 0; i < OT_ARRAY_COUNT(members) - (goes_between_brokers(type) ? 0 : 2); i++) {
         const json_t *member = json_object_get(event, members[i]), *one;
         size_t k;
         if (json_is_integer(member) && json_integer_value(member) == id) return true;
@@ -110,7 +117,7 @@ bool rest_event_passes(const struct rest_event_filter *filter, struct ot_blob bl
             passes = json_is_integer(partition) && json_integer_value(partition) == filter->partition;
         }
         if (passes && !filter->group.null) passes = text_is(event, "group", filter->group);
-        if (passes && filter->broker >= 0) passes = names_broker(event, filter->broker);
+        if (passes && filter->broker >= 0) passes = names_broker(event, out->type, filter->broker);
     }
     json_decref(event);
     return passes;
