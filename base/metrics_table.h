@@ -50,8 +50,11 @@
     X(preferred_replica_imbalance,               GAUGE,     NONE,    "",                     "led partitions whose preferred leader, the first replica, is another broker") \
     X(replication_bytes_in_total,                COUNTER,   BYTES,   "",                     "record batch bytes fetched from leaders") \
     X(replication_bytes_out_total,               COUNTER,   BYTES,   "",                     "record batch bytes given to followers") \
+    X(replica_lag_records,                       GAUGE,     NONE,    "topic,partition,follower", "offsets that a follower of a led partition is behind; none while it was not heard of in this leader epoch") \
+    X(replica_lag_seconds,                       GAUGE,     SECONDS, "topic,partition,follower", "time since a follower of a led partition had all that its leader had; 0 while it has") \
     X(isr_shrinks_total,                         COUNTER,   NONE,    "reason",               "times that replicas left the ISR of a partition, told by the controller") \
     X(isr_expands_total,                         COUNTER,   NONE,    "reason",               "times that replicas joined the ISR of a partition, told by the controller") \
+    X(replica_isr_changes_total,                 COUNTER,   NONE,    "follower,change,reason", "times that a broker's replicas left or joined an ISR (change: left, joined), told by the controller: who does both again and again shows") \
     X(controller_elections_total,                COUNTER,   NONE,    "type",                 "leaders elected, told by the controller: clean, elr, and with a loss that may be unclean, longest_log, sole_replica") \
     X(log_size_bytes,                            GAUGE,     BYTES,   "topic,partition",      "bytes of the segments of a replica") \
     X(log_segments,                              GAUGE,     NONE,    "topic,partition",      "segments of a replica") \

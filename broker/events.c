@@ -9,6 +9,7 @@
 #include "broker/events_state.h"
 
 #include "base/util.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,6 +201,23 @@ static const char *why_fenced(struct broker_events *events, int32_t id)
     return why;
 }
 
+static void count_one(struct ot_metrics *metrics, enum ot_metric metric, const char *const *labels)
+{
+    struct ot_series *series = ot_series_get(metrics, metric, labels);
+    ot_series_add(series, 1);
+    ot_series_release(metrics, series);
+}
+
+/* Of each that left or joined: one that does so again and again shows by its own number. */
+static void count_followers(struct ot_metrics *metrics, const struct broker_event *event)
+{
+    for (int32_t i = 0; i < event->isr.changed_count; i++) {
+        char id[12];
+        snprintf(id, sizeof id, "%d", event->isr.changed[i]);
+        count_one(metrics, OT_METRIC_replica_isr_changes_total, (const char *const[]){ id, event->type == BROKER_EVENT_ISR_SHRINK ? "left" : "joined", event->reason });
+    }
+}
+
 /* Every voter makes the events of a change; the one that coordinates counts them, so that a sum over brokers is right. */
 static void count(const struct broker_events *events, const struct broker_event *event)
 {
@@ -208,9 +226,8 @@ static void count(const struct broker_events *events, const struct broker_event 
         : OT_METRIC_controller_elections_total;
     const char *label = event->type == BROKER_EVENT_LEADER_CHANGED ? event->election : event->type == BROKER_EVENT_ISR_SHRINK || event->type == BROKER_EVENT_ISR_EXPAND ? event->reason : NULL;
     if (metrics == NULL || label == NULL || !events->leading) return;
-    struct ot_series *series = ot_series_get(metrics, metric, &label);
-    ot_series_add(series, 1);
-    ot_series_release(metrics, series);
+    count_one(metrics, metric, &label);
+    count_followers(metrics, event);
 }
 
 /* Who holds a replica remembers what changed its ISR last. */

@@ -84,6 +84,8 @@ struct broker_event {
     const char *reason;                        /* NULL: none */
     const char *election;                      /* LEADER_CHANGED: how, as among its fields, for counting; else NULL */
     const struct broker_event_fields *fields;  /* NULL: none */
+    struct broker_event_isr { const int32_t *changed, *from, *to; int32_t changed_count, from_count, to_count; } isr;  /* ISR_SHRINK, ISR_EXPAND: who left or joined, and the ISR before
+                                                * and after, as among its fields, for who counts and remembers; as long as it is told */
     /* For who must know that it is kept: called once, on the events' executor (soon after; post whatever takes long). OK: it is committed in the topic. Else it is not known to be
      * (CLOSED: this broker stops; BUSY: it was dropped): emit it again. NULL: nobody asks. */
     void (*kept)(void *arg, enum ot_err err);

@@ -211,14 +211,16 @@ static void leader_change(struct walk *walk, const struct place *place)
 static void isr_change(struct walk *walk, const struct place *place)
 {
     const struct coord_partition *old = place->old, *now = place->now;
-    int32_t ids[COORD_REPLICAS_MAX];
+    int32_t ids[COORD_REPLICAS_MAX], from[COORD_REPLICAS_MAX], to[COORD_REPLICAS_MAX];
+    const int32_t from_count = ids_of(old, old->isr, from), to_count = ids_of(now, now->isr, to);
     struct broker_event event;
     int32_t count = only_in(old, old->isr, now, now->isr, ids);
     if (count > 0) {
         partition_event(walk, place, &event, BROKER_EVENT_ISR_SHRINK)->broker = ids[0];
         event.reason = why_left(walk, now, ids[0], place->lossy ? "unclean_election" : "replica_lag_time");
+        event.isr = (struct broker_event_isr){ ids, from, to, count, from_count, to_count };
         broker_event_ids(&walk->fields, "removed", ids, count);
-        put_set(walk, "from", old, old->isr);
+        broker_event_ids(&walk->fields, "from", from, from_count);
         put_state(walk, now);
         emit(walk, &event);
     }
@@ -226,8 +228,9 @@ static void isr_change(struct walk *walk, const struct place *place)
     if (count > 0) {
         partition_event(walk, place, &event, BROKER_EVENT_ISR_EXPAND)->broker = ids[0];
         event.reason = place->lossy ? election_of(place) : old->isr == 0 && set_has(old, old->elr, ids[0]) ? "elected" : "caught_up";
+        event.isr = (struct broker_event_isr){ ids, from, to, count, from_count, to_count };
         broker_event_ids(&walk->fields, "added", ids, count);
-        put_set(walk, "from", old, old->isr);
+        broker_event_ids(&walk->fields, "from", from, from_count);
         put_state(walk, now);
         emit(walk, &event);
     }

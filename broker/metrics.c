@@ -178,10 +178,23 @@ static double value_of(struct broker_partition *partition, enum ot_metric metric
     }
 }
 
+static void give_lag(struct broker_partition *partition, const char *index, enum ot_metric metric, struct ot_metric_sink *sink)
+{
+    struct broker_follower followers[COORD_REPLICAS_MAX];
+    const uint32_t count = OT_MIN(broker_partition_followers(partition, followers, COORD_REPLICAS_MAX), (uint32_t)COORD_REPLICAS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        char id[12];
+        const char *labels[] = { partition->topic->name, index, id };
+        snprintf(id, sizeof(id), "%d", followers[i].broker_id);
+        if (followers[i].lag >= 0) ot_metric_give(sink, labels, metric == OT_METRIC_replica_lag_records ? (double)followers[i].lag : (double)followers[i].caught_up_ms_ago / 1000);
+    }
+}
+
 static void give(void *arg, struct ot_metric_sink *sink)
 {
     struct detail *detail = arg;
     struct broker_core *core = detail->core;
+    const bool is_lag = detail->metric == OT_METRIC_replica_lag_records || detail->metric == OT_METRIC_replica_lag_seconds;
     const char *mode = broker_config_current(core->config)->metrics_partition_detail;
     uint32_t count = 0;
     if (strcmp(mode, "off") == 0 || (strcmp(mode, "auto") == 0 && atomic_load(&core->partitions_total) > DETAIL_PARTITIONS_MAX)) return;
@@ -190,7 +203,9 @@ static void give(void *arg, struct ot_metric_sink *sink)
         char index[16];
         const char *labels[] = { list[i]->topic->name, index };
         snprintf(index, sizeof(index), "%d", list[i]->index);
-        if (atomic_load(&list[i]->stage) == BROKER_PARTITION_OPEN) ot_metric_give(sink, labels, value_of(list[i], detail->metric));
+        const bool open = atomic_load(&list[i]->stage) == BROKER_PARTITION_OPEN;
+        if (open && is_lag) give_lag(list[i], index, detail->metric, sink);
+        else if (open) ot_metric_give(sink, labels, value_of(list[i], detail->metric));
         broker_partition_put(list[i]);
     }
     free(list);
@@ -199,7 +214,7 @@ static void give(void *arg, struct ot_metric_sink *sink)
 void broker_metrics_watch(struct broker_core *core)
 {
     static const enum ot_metric details[] = { OT_METRIC_log_size_bytes, OT_METRIC_log_segments, OT_METRIC_log_start_offset, OT_METRIC_log_end_offset,
-        OT_METRIC_log_high_watermark };
+        OT_METRIC_log_high_watermark, OT_METRIC_replica_lag_records, OT_METRIC_replica_lag_seconds };
     static struct detail rows[OT_ARRAY_COUNT(details)];        /* one broker in a process */
     struct ot_metrics *metrics = core->metrics;
     if (metrics == NULL) return;

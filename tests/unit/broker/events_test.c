@@ -15,6 +15,7 @@ struct fixture {
     struct coord_edit edit;
     struct ot_uuid topic;
     char *texts[TEXTS_MAX]; uint32_t count;
+    char isr[256];                             /* who changed, before and after, of the last change of an ISR */
     uint32_t n;
 };
 
@@ -38,6 +39,14 @@ static void told(void *arg, const struct broker_event *event)
     assert_true(f->count < TEXTS_MAX);
     f->texts[f->count++] = strndup(text->text, text->bytes);
     free(text);
+    if (event->isr.changed_count == 0) return;
+    size_t at = 0;
+    const struct { const char *word; const int32_t *ids; int32_t count; } sets[] = { { "who", event->isr.changed, event->isr.changed_count }, { "; from", event->isr.from, event->isr.from_count },
+        { "; to", event->isr.to, event->isr.to_count } };
+    for (size_t i = 0; i < OT_ARRAY_COUNT(sets); i++) {
+        at += (size_t)snprintf(f->isr + at, sizeof f->isr - at, "%s", sets[i].word);
+        for (int32_t k = 0; k < sets[i].count; k++) at += (size_t)snprintf(f->isr + at, sizeof f->isr - at, " %d", sets[i].ids[k]);
+    }
 }
 
 static void end(struct fixture *f)
@@ -158,6 +167,7 @@ static void a_slow_follower_leaves_for_lag_and_comes_back_caught_up(void **state
     end(f);
     assert_int_equal(f->count, 1);
     expect(f, 0, "isr_shrink", "replica_lag_time", "\"broker\":3");
+    assert_string_equal(f->isr, "who 3; from 1 2 3; to 1 2");
     begin(f);
     row = get(f);
     row.isr = 7;
@@ -165,6 +175,7 @@ static void a_slow_follower_leaves_for_lag_and_comes_back_caught_up(void **state
     end(f);
     assert_int_equal(f->count, 1);
     expect(f, 0, "isr_expand", "caught_up", "\"added\":[3]");
+    assert_string_equal(f->isr, "who 3; from 1 2; to 1 2 3");
 }
 
 static void a_leader_that_is_fenced_is_followed_cleanly(void **state)
