@@ -152,7 +152,7 @@ struct broker_partition {
     struct broker_refused *refused;
     struct broker_fetch_node *fetch_nodes;     /* entries of fetch sets hung in here */
     struct broker_cleaner_state cleaner;       /* under the mutex */
-    struct broker_isr_change isr_change;       /* likewise */
+    struct broker_isr_change *isr_change;      /* likewise; with the ids that it has. NULL: none is known */
     struct broker_partition *later_next;       /* of core->later, while flush_later */
     struct ot_task lane_task, flush_task, end_task;    /* end_task: retire, later free */
     /* replication (role.c). The mirrors above (is_leader, leader_id, …) are what clients are told: of the newest row that was applied, is_leader only once `replica` has it too */

@@ -230,16 +230,21 @@ static void count(const struct broker_events *events, const struct broker_event 
     count_followers(metrics, event);
 }
 
+OT_STATIC_ASSERT((int)BROKER_ISR_MAX == (int)COORD_REPLICAS_MAX, "an ISR has no more members than a partition has replicas");
+
 /* Who holds a replica remembers what changed its ISR last. */
 static void note_isr(void *arg, const struct broker_event *event)
 {
     const struct telling *telling = arg;
-    const struct broker_isr_change change = { telling->wall_ms, event->type == BROKER_EVENT_ISR_EXPAND, event->reason, event->broker };
+    struct broker_isr_change change = { .at_ms = telling->wall_ms, .expand = event->type == BROKER_EVENT_ISR_EXPAND, .reason = event->reason, .broker = event->broker,
+        .from_count = event->isr.from_count, .to_count = event->isr.to_count };
     struct broker_view_topic topic;
     if (!telling->events->started) return;     /* the partitions are not there yet, and remember nothing of what was before this start */
     if ((event->type != BROKER_EVENT_ISR_SHRINK && event->type != BROKER_EVENT_ISR_EXPAND) || !broker_view_topic(telling->after, event->topic, &topic)) return;
     struct broker_partition *partition = broker_partition_find_id(telling->events->broker, &topic.id, event->partition);
     if (partition == NULL) return;
+    for (int32_t i = 0; i < change.from_count; i++) change.ids[i] = event->isr.from[i];
+    for (int32_t i = 0; i < change.to_count; i++) change.ids[change.from_count + i] = event->isr.to[i];
     broker_partition_isr_changed(partition, &change);
     broker_partition_put(partition);
 }
@@ -251,7 +256,7 @@ static void forget_isr(struct broker_events *events)
     if (!events->started) return;
     struct broker_partition **list = broker_partitions_copy(broker_core_of(events->broker), &count);
     for (uint32_t i = 0; list != NULL && i < count; i++) {
-        broker_partition_isr_changed(list[i], &(struct broker_isr_change){ 0 });
+        broker_partition_isr_changed(list[i], NULL);
         broker_partition_put(list[i]);
     }
     free(list);

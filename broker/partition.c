@@ -461,6 +461,7 @@ static void free_run(struct ot_task *task)
     free(partition->unindexed);
     free(partition->next_role);
     free(partition->peers);
+    free(partition->isr_change);
     pthread_mutex_destroy(&partition->mutex);
     free(partition);
     atomic_fetch_sub(&core->work_open, 1);
@@ -544,7 +545,6 @@ void broker_partition_state(struct broker_partition *partition, struct broker_pa
     out->dirty_bytes = partition->cleaner.dirty_bytes;
     out->clean_bytes = partition->cleaner.clean_bytes;
     out->cleaner_error = partition->cleaner.error;
-    out->isr_change = partition->isr_change;
     pthread_mutex_unlock(&partition->mutex);
     if (partition->log == NULL) return;
     out->first_dirty = eng_log_first_dirty(partition->log);
@@ -558,10 +558,28 @@ void broker_partition_state(struct broker_partition *partition, struct broker_pa
     out->segment_count = eng_log_segments(partition->log, NULL, 0);
 }
 
+static size_t isr_change_bytes(const struct broker_isr_change *change)
+{
+    return offsetof(struct broker_isr_change, ids) + sizeof(change->ids[0]) * ((size_t)change->from_count + (size_t)change->to_count);
+}
+
 void broker_partition_isr_changed(struct broker_partition *partition, const struct broker_isr_change *change)
 {
+    const size_t bytes = change == NULL ? 0 : isr_change_bytes(change);
+    struct broker_isr_change *kept = change == NULL ? NULL : malloc(bytes);       /* without memory it is not known */
+    if (kept != NULL) memcpy(kept, change, bytes);
     pthread_mutex_lock(&partition->mutex);
-    partition->isr_change = *change;
+    struct broker_isr_change *before = partition->isr_change;
+    partition->isr_change = kept;
+    pthread_mutex_unlock(&partition->mutex);
+    free(before);
+}
+
+void broker_partition_isr_change(struct broker_partition *partition, struct broker_isr_change *out)
+{
+    pthread_mutex_lock(&partition->mutex);
+    if (partition->isr_change != NULL) memcpy(out, partition->isr_change, isr_change_bytes(partition->isr_change));
+    else out->at_ms = 0;
     pthread_mutex_unlock(&partition->mutex);
 }
 

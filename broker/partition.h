@@ -58,7 +58,12 @@ bool broker_partition_take_lost(struct broker *broker, const struct ot_uuid *top
 
 /* ---- views, any thread ---- */
 /* The last change of the ISR that this broker has seen. at_ms 0: none since it started, or it missed which was the last. */
-struct broker_isr_change { int64_t at_ms; bool expand; const char *reason; /* static text; NULL: not known */ int32_t broker; /* that left or came, the first of several */ };
+enum { BROKER_ISR_MAX = 64 };
+struct broker_isr_change {
+    int64_t at_ms; bool expand; const char *reason; /* static text; NULL: not known */
+    int32_t broker;                            /* that left or came, the first of several */
+    int32_t from_count, to_count, ids[2 * BROKER_ISR_MAX];     /* the ISR before, and behind it the ISR after; no more of them than there are is kept */
+};
 struct broker_partition_state {
     struct ot_uuid topic_id; const char *topic; int32_t partition;      /* topic lives as long as the reference */
     bool leader, open, offline;
@@ -73,10 +78,10 @@ struct broker_partition_state {
     uint64_t dirty_bytes, clean_bytes;         /* at the cleaner's last look */
     enum ot_err cleaner_error;                 /* of the last run */
     int32_t last_epoch;                        /* leader epoch of the last record; -1: none is known */
-    struct broker_isr_change isr_change;
 };
 void broker_partition_state(struct broker_partition *partition, struct broker_partition_state *out);
-void broker_partition_isr_changed(struct broker_partition *partition, const struct broker_isr_change *change);
+void broker_partition_isr_changed(struct broker_partition *partition, const struct broker_isr_change *change);     /* NULL: what changed it last is not known any more */
+void broker_partition_isr_change(struct broker_partition *partition, struct broker_isr_change *out);
 /* What a leader knows of the other replicas, in the order of the assignment; how many there are. 0: it does not lead. */
 struct broker_follower {
     int32_t broker_id;

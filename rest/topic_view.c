@@ -182,21 +182,25 @@ static void write_compaction(struct rest_json *out, const struct broker_partitio
     rest_json_close(out, '}');
 }
 
-static void write_isr_change(struct rest_json *out, const struct broker_isr_change *change)
+static void write_isr_change(struct rest_json *out, struct broker_partition *partition)
 {
-    if (change->at_ms == 0) {
+    struct broker_isr_change change;
+    broker_partition_isr_change(partition, &change);
+    if (change.at_ms == 0) {
         rest_json_null(out, "last_isr_change");
         return;
     }
     rest_json_open(out, "last_isr_change", '{');
-    rest_json_time(out, "at", change->at_ms);
-    rest_json_text(out, "type", change->expand ? "expand" : "shrink");
-    rest_json_text(out, "reason", change->reason);
-    rest_json_int(out, "broker", change->broker);
+    rest_json_time(out, "at", change.at_ms);
+    rest_json_text(out, "type", change.expand ? "expand" : "shrink");
+    rest_json_text(out, "reason", change.reason);
+    rest_json_int(out, "broker", change.broker);
+    rest_ids_write(out, "from", (struct broker_view_ids){ change.ids, change.from_count });
+    rest_ids_write(out, "to", (struct broker_view_ids){ change.ids + change.from_count, change.to_count });
     rest_json_close(out, '}');
 }
 
-static void write_local(struct rest_json *out, const struct broker_partition_state *state)
+static void write_local(struct rest_json *out, struct broker_partition *partition, const struct broker_partition_state *state)
 {
     rest_json_text(out, "durability", broker_durability_name(state->effective_durability));
     rest_json_big_or_null(out, "log_start_offset", state->open ? state->log_start_offset : -1);
@@ -205,7 +209,7 @@ static void write_local(struct rest_json *out, const struct broker_partition_sta
     rest_json_big_or_null(out, "log_end_offset", state->open ? state->log_end_offset : -1);
     rest_json_big(out, "size_bytes", (int64_t)state->size_bytes);
     write_compaction(out, state);
-    write_isr_change(out, &state->isr_change);
+    write_isr_change(out, partition);
 }
 
 static void write_unknown(struct rest_json *out)
@@ -214,18 +218,36 @@ static void write_unknown(struct rest_json *out)
     for (uint32_t i = 0; i < OT_ARRAY_COUNT(members); i++) rest_json_null(out, members[i]);
 }
 
+static void copy_or_null(struct rest_json *out, const char *key, const json_t *object)
+{
+    if (object != NULL) rest_json_copy(out, key, object);
+    else rest_json_null(out, key);
+}
+
+/* The newest that any of its replicas has seen: a leader that began again has forgotten it, and there may be no leader. Texts in RFC 3339 sort as times. */
+static const json_t *last_change(const struct rest_rows *rows, struct ot_str topic, const struct broker_view_partition *row)
+{
+    const json_t *last = NULL;
+    const char *last_at = "";
+    for (int32_t i = 0; i < row->replicas.count; i++) {
+        const json_t *change = json_object_get(rest_rows_place(rows, row->replicas.ids[i], topic, row->index), "last_isr_change");
+        const char *at = json_string_value(json_object_get(change, "at"));
+        if (at == NULL || strcmp(at, last_at) < 0 || (strcmp(at, last_at) == 0 && row->replicas.ids[i] != row->leader)) continue;
+        last = change;
+        last_at = at;
+    }
+    return last;
+}
+
 /* As its leader told it. */
-static void write_told(struct rest_json *out, const json_t *told)
+static void write_told(struct rest_json *out, const struct rest_rows *rows, struct ot_str topic, const struct broker_view_partition *row)
 {
     static const char *const numbers[] = { "log_start_offset", "high_watermark", "last_stable_offset", "log_end_offset", "size_bytes" };
-    static const char *const objects[] = { "compaction", "last_isr_change" };
+    const json_t *told = rest_rows_place(rows, row->leader, topic, row->index);
     rest_json_text(out, "durability", json_string_value(json_object_get(told, "durability")));
     for (uint32_t i = 0; i < OT_ARRAY_COUNT(numbers); i++) rest_json_big_or_null(out, numbers[i], rest_row_int(told, numbers[i]));
-    for (uint32_t i = 0; i < OT_ARRAY_COUNT(objects); i++) {
-        const json_t *object = json_object_get(told, objects[i]);
-        if (object != NULL) rest_json_copy(out, objects[i], object);
-        else rest_json_null(out, objects[i]);
-    }
+    copy_or_null(out, "compaction", json_object_get(told, "compaction"));
+    copy_or_null(out, "last_isr_change", last_change(rows, topic, row));
 }
 
 /* The replica of that broker as the broker told it: within the row of a partition, or the row itself. */
@@ -364,8 +386,8 @@ void rest_partition_write(struct rest_call *call, const struct broker_view *view
     rest_json_int(out, "min_insync_replicas", row->min_isr);
     rest_json_int(out, "spare_for_writes", rest_partition_spare_for_writes(row));
     rest_json_int(out, "spare_for_data", rest_partition_spare_for_data(row));
-    if (call->rows != NULL) write_told(out, rest_rows_place(call->rows, row->leader, topic->name, row->index));
-    else if (partition != NULL) write_local(out, &known.state);
+    if (call->rows != NULL) write_told(out, call->rows, topic->name, row);
+    else if (partition != NULL) write_local(out, partition, &known.state);
     else write_unknown(out);
     if (row->adding.count + row->removing.count > 0) {
         rest_json_open(out, "reassignment", '{');

@@ -66,9 +66,9 @@ def metric(node, name):
 
 
 def last_isr_change(node, topic="orders"):
-    """(type, reason, broker) in the partition's own row."""
+    """(type, reason, broker, from, to) in the partition's own row."""
     change = json.loads(harness.http(f"{node.rest}/v1/topics/{topic}/partitions/0")[2])["last_isr_change"]
-    return change and (change["type"], change["reason"], change["broker"])
+    return change and (change["type"], change["reason"], change["broker"], sorted(change["from"]), sorted(change["to"]))
 
 
 def test_who_left_and_why(make):
@@ -88,10 +88,19 @@ def test_who_left_and_why(make):
     until(lambda: metric(node, "ottla_partitions_under_replicated") and metric(node, "ottla_replicas_out_of_sync"), 20, "a metric that says so")
     assert metric(cluster.nodes[coordinator], "ottla_isr_shrinks_total") >= 1
     assert metric(cluster.nodes[coordinator], "kafka_server_replicamanager_isrshrinks_total") >= 1
-    assert last_isr_change(node) == ("shrink", "broker_fenced", follower)
+    assert last_isr_change(node) == ("shrink", "broker_fenced", follower, [1, 2, 3], sorted({1, 2, 3} - {follower}))
+    other = next(i for i in cluster.nodes if i not in (leader, follower))
+    named = {i: [e["type"] for e in history(node, f"types=isr_shrink&topic=orders&broker={i}")].count("isr_shrink") for i in cluster.nodes}
+    assert named == {leader: 1, follower: 1, other: 0}, "it led, it left, it was in sync before and after"
+    flaps = f'ottla_replica_isr_changes_total{{follower="{follower}",change="%s",reason="%s"}}'
+    assert metric(cluster.nodes[coordinator], flaps % ("left", "broker_fenced")) >= 1
     with node.connect() as c:
         Admin(c).produce("orders", *[f"{i}" for i in range(100)])
     until(lambda: metric(node, "ottla_replica_max_lag_records") >= 100, 20, "how far the one that is away is behind")
+    lag = f'ottla_replica_lag_%s{{topic="orders",partition="0",follower="%d"}}'
+    assert metric(node, lag % ("records", follower)) >= 100 and metric(node, lag % ("seconds", follower)) > 0
+    until(lambda: metric(node, lag % ("records", other)) == metric(node, lag % ("seconds", other)) == 0, 20, "the other one has all")
+    assert metric(cluster.nodes[other], lag % ("records", follower)) is None, "the leader tells"
     assert metric(node, "kafka_server_replicafetchermanager_maxlag") >= 100
     given = metric(node, "ottla_replication_bytes_out_total")
     cluster.start_one(follower)
@@ -101,7 +110,8 @@ def test_who_left_and_why(make):
     wait_isr(cluster, "__ottla_events", {1, 2, 3})
     until(lambda: metric(node, "ottla_partitions_under_replicated") == metric(node, "ottla_replicas_out_of_sync") == 0, 20, "a metric that says that all is well")
     assert metric(cluster.nodes[coordinator], "ottla_isr_expands_total") >= 1 and metric(cluster.nodes[follower], "ottla_replication_bytes_in_total") > 0
-    assert last_isr_change(node) == last_isr_change(cluster.nodes[follower]) == ("expand", "caught_up", follower)
+    assert metric(cluster.nodes[coordinator], flaps % ("joined", "caught_up")) >= 1
+    assert last_isr_change(node) == last_isr_change(cluster.nodes[follower]) == ("expand", "caught_up", follower, sorted({1, 2, 3} - {follower}), [1, 2, 3])
     table = subprocess.run([harness.BINARY, "topic", "isr", "orders", "--api", node.rest, "-o", "wide"], stdout=subprocess.PIPE, text=True, timeout=20, check=True).stdout
     assert "expand caught_up" in table
     until(lambda: metric(node, "ottla_replica_max_lag_records") == 0, 20, "nobody is behind")
