@@ -63,6 +63,8 @@ static void hook_role(void *arg, bool leading, int32_t leader, int32_t term)
     if (broker->views.current != NULL) {       /* the same state, and another controller */
         publish(broker, broker_coordinator_value(broker->coordinator));
         broker_events_role(broker->events, leading, leader, term, broker->views.current->value.stamp.version);
+    } else if (!leading) {                     /* heard of before there is a state: whoever leads next came after this one */
+        broker_events_role(broker->events, leading, leader, term, 0);
     }
     broker_elections_role(broker, leading);
     if (leading) {

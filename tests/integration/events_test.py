@@ -161,7 +161,7 @@ def test_history_goes_on_without_hole_or_double_when_the_coordinator_dies(make):
             configure(cluster.nodes[some], "orders", 1000000 + changes)
         cluster.kill(coordinator)
         new = cluster.controller(not_in=(coordinator,))
-        find(cluster.nodes[some], type="coordinator_changed", broker=new, bound_s=30)
+        find(cluster.nodes[some], type="coordinator_changed", broker=new, bound_s=30, **{"from": coordinator})
         cluster.start_one(coordinator)
         wait_isr(cluster, "orders", {1, 2, 3})
         wait_isr(cluster, "__ottla_events", {1, 2, 3})
