@@ -60,7 +60,8 @@ int cli_cluster_info_run(const struct cli_args *args)
     }
     const json_t *count = json_object_get(body, "brokers"), *lead = json_object_get(body, "controller"), *features = json_object_get(body, "feature_levels");
     snprintf(brokers, sizeof(brokers), "%" PRId64 " of %" PRId64 " alive", cli_json_number(count, "alive", 0), cli_json_number(count, "total", 0));
-    snprintf(controller, sizeof(controller), "broker %" PRId64 ", epoch %" PRId64, cli_json_number(lead, "broker", -1), cli_json_number(lead, "epoch", 0));
+    if (json_is_integer(json_object_get(lead, "broker"))) snprintf(controller, sizeof(controller), "broker %" PRId64 ", epoch %" PRId64, cli_json_number(lead, "broker", -1), cli_json_number(lead, "epoch", 0));
+    else snprintf(controller, sizeof(controller), "none now, the last epoch was %" PRId64, cli_json_number(lead, "epoch", 0));
     line("cluster", cli_json_text(body, "cluster_id", NULL));
     line("health", cli_json_text(body, "health", NULL));
     line("controller", controller);

@@ -241,10 +241,12 @@ static void status_lines(const json_t *all)
     const json_t *moves = json_object_get(json_object_get(all, "reassignments"), "items");
     const int64_t moving = cli_json_number(json_object_get(all, "reassignments"), "total", 0);
     int64_t done = 0, total = 0;
-    char done_text[24], total_text[24];
+    const int64_t controller = cli_json_number(json_object_get(cluster, "controller"), "broker", -1);
+    char done_text[24], total_text[24], id[24] = "none";
     size_t i;
-    printf("%s: %s, coordinator %" PRId64 ", %" PRId64 " of %" PRId64 " brokers alive\n", cli_json_text(cluster, "cluster_id", "?"), cli_json_text(cluster, "health", "?"),
-        cli_json_number(json_object_get(cluster, "controller"), "broker", -1), cli_json_number(count, "alive", 0), cli_json_number(count, "total", 0));
+    if (controller >= 0) snprintf(id, sizeof(id), "%" PRId64, controller);
+    printf("%s: %s, coordinator %s, %" PRId64 " of %" PRId64 " brokers alive\n", cli_json_text(cluster, "cluster_id", "?"), cli_json_text(cluster, "health", "?"), id,
+        cli_json_number(count, "alive", 0), cli_json_number(count, "total", 0));
     printf("%" PRId64 " partition%s: %" PRId64 " offline, %" PRId64 " under min ISR, %" PRId64 " under-replicated\n", cli_json_number(cluster, "partitions", 0), plural(cli_json_number(cluster, "partitions", 0)),
         cli_json_number(cluster, "offline_partitions", 0), cli_json_number(cluster, "under_min_isr", 0), cli_json_number(cluster, "under_replicated", 0));
     json_array_foreach(moves, i, row) {

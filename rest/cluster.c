@@ -56,7 +56,8 @@ static void cluster(struct rest_call *call, const struct rest_gather *all)
     rest_json_open(out, NULL, '{');
     rest_json_str(out, "cluster_id", facts.cluster_id);
     rest_json_open(out, "controller", '{');
-    rest_json_int(out, "broker", facts.controller_id);
+    if (facts.controller_id >= 0) rest_json_int(out, "broker", facts.controller_id);
+    else rest_json_null(out, "broker");
     rest_json_int(out, "epoch", facts.term);
     rest_json_close(out, '}');
     rest_json_open(out, "brokers", '{');

@@ -175,7 +175,9 @@ static void wait_for_metadata(struct rest_call *call)
     if (cluster.version >= wanted) {
         const bool controls = cluster.controller_id == cluster.this_broker;
         if (consistency == 1 && !controls) {
-            if (call->arrived || cluster.controller_id < 0) {
+            if (cluster.controller_id < 0) {
+                rest_problem_more(call, OT_ERR_NOT_CONTROLLER, NULL, "GET /v1/cluster", "no broker is the controller now");
+            } else if (call->arrived) {
                 rest_problem_more(call, OT_ERR_NOT_CONTROLLER, NULL, "GET /v1/cluster", "broker %d is the controller", cluster.controller_id);
             } else {
                 call->whither = controller_of;
