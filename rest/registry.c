@@ -123,6 +123,7 @@ static void topic_node(struct rest_registry *node, const struct broker_view *vie
     }
     rest_json_close(out, '}');
     rest_json_close(out, '}');
+    node->version = node->modified_offset = -1;        /* the topic's own version knows nothing of replicas that moved */
     rest_registry_child_text(node, "partitions");
 }
 
@@ -132,6 +133,7 @@ static void state_node(struct rest_registry *node, const struct broker_view *vie
     struct broker_view_cluster cluster;
     broker_view_cluster(view, &cluster);
     node->version = row->partition_epoch;
+    node->modified_offset = -1;                /* which version of the cluster's state that was is not kept */
     rest_json_open(out, NULL, '{');
     rest_json_int(out, "controller_epoch", cluster.term);
     rest_json_int(out, "leader", row->leader);
@@ -252,6 +254,13 @@ static void config(struct rest_registry *node, const struct broker_view *view)
 
 /* ---- controller, cluster, admin */
 
+static bool among(struct broker_view_ids ids, int32_t id)
+{
+    for (int32_t i = 0; i < ids.count; i++)
+        if (ids.ids[i] == id) return true;
+    return false;
+}
+
 static void controller(struct rest_registry *node, const struct broker_view_cluster *cluster, bool epoch)
 {
     if (node->depth != 1 || cluster->controller_id < 0) return;
@@ -282,6 +291,15 @@ static void cluster_id(struct rest_registry *node, const struct broker_view_clus
     rest_json_close(&node->data, '}');
 }
 
+/* Where it goes, as whoever started it had written there. */
+static void write_target(struct rest_json *out, const struct broker_view_partition *row)
+{
+    rest_json_open(out, "replicas", '[');
+    for (int32_t i = 0; i < row->replicas.count; i++)
+        if (!among(row->removing, row->replicas.ids[i])) rest_json_int(out, NULL, row->replicas.ids[i]);
+    rest_json_close(out, ']');
+}
+
 static void reassigning(struct rest_registry *node, const struct broker_view *view)
 {
     struct broker_view_topic topic;
@@ -297,7 +315,7 @@ static void reassigning(struct rest_registry *node, const struct broker_view *vi
             rest_json_open(out, NULL, '{');
             rest_json_str(out, "topic", topic.name);
             rest_json_int(out, "partition", i);
-            rest_ids_write(out, "replicas", row.replicas);
+            write_target(out, &row);
             rest_json_close(out, '}');
         }
     }

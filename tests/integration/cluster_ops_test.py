@@ -440,8 +440,12 @@ def test_moves_are_planned_started_watched_and_cancelled(make):
     cluster.kill(away)
     cluster.wait_state(away, "fenced")
     target = [keeper, away]
+    watched = get(cluster.nodes[asked], "/v1/registry/brokers/topics/t-0")["stat"]["version"]
     rest(cluster.nodes[asked], "POST", "/v1/reassignments", {"moves": [{"topic": "t-0", "partition": 0, "replicas": target}], "dry_run": False}, expect=202)
     row = harness.until(lambda: next((r for r in get(cluster.nodes[asked], "/v1/reassignments")["items"] if r["total_bytes"] is not None), None), 20, "the move, of which the leader has heard")
+    moved = get(cluster.nodes[asked], f"/v1/registry/brokers/topics/t-0?watch={watched}&wait_ms=20000")          # which hears of replicas that come
+    assert moved["stat"]["version"] != watched and away in moved["data"]["partitions"]["0"]
+    assert get(cluster.nodes[asked], "/v1/registry/admin/reassign_partitions")["data"]["partitions"] == [{"topic": "t-0", "partition": 0, "replicas": target}]
     assert (row["topic"], row["partition"], row["adding"], row["to"]) == ("t-0", 0, [away], target) and row["copied_bytes"] < row["total_bytes"]
     assert get(cluster.nodes[asked], "/v1/partitions?state=reassigning")["total"] == 1
     other, held = next((p, part["replicaNodes"]) for p, part in parts_of(cluster.nodes[asked], "t-1").items() if away not in part["replicaNodes"])
