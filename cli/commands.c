@@ -79,7 +79,7 @@ const struct cli_command cli_commands[] = {
         "  ottla topic offsets orders\n  ottla topic offsets orders --at 2026-05-01T00:00:00Z", cli_topic_offsets_flags, cli_topic_offsets_run, cli_api_flags },
     { "topic", "trim", "<topic>", "delete the oldest records",
         "  ottla topic trim orders --before-offset 1000 --partition 0 --dry-run\n  ottla topic trim orders --before-offset -1 --yes", cli_topic_trim_flags, cli_topic_trim_run, cli_api_flags },
-    { "topic", "isr", "<topic>", "who holds the partitions and who is in sync, or how that came", "  ottla topic isr orders\n  ottla topic isr orders --history", cli_topic_isr_flags, cli_topic_isr_run, cli_api_flags },
+    { "topic", "isr", "<topic>", "who holds the partitions and who is in sync, how far each is behind, or how that came", "  ottla topic isr orders\n  ottla topic isr orders --replicas --watch\n  ottla topic isr orders --history", cli_topic_isr_flags, cli_topic_isr_run, cli_api_flags },
     { "topic", "elect", "<topic[:partition]>...", "leaders back to the first replicas, or, at a loss, to whoever is left: `cluster elect`",
         "  ottla topic elect orders\n  ottla topic elect orders:0 --type unclean --dry-run", cli_cluster_elect_flags, cli_cluster_elect_run, cli_api_flags },
     { "topic", "move", "<topic:partition>", "its replicas to these brokers; `cluster reassign` shows how far it is, and proposes moves",

@@ -47,6 +47,7 @@ const struct cli_flag cli_topic_trim_flags[] = {
 
 const struct cli_flag cli_topic_isr_flags[] = {
     {"history", 0, NULL, false, "who left and joined the ISRs and who led instead of whom, and why; the newest last"},
+    {"replicas", 0, NULL, false, "a line for each replica: where its log ends, how far it is behind and since when"},
     CLI_WATCH_FLAG,
     {0},
 };
@@ -138,21 +139,53 @@ static void tell_isr_changes(json_t *items)
     }
 }
 
+/* A row for each replica of each partition. */
+static json_t *replicas_of(const json_t *items)
+{
+    json_t *rows = json_array(), *row;
+    const json_t *item, *replica;
+    size_t i, k;
+    json_array_foreach(items, i, item) {
+        json_array_foreach(json_object_get(item, "replica_state"), k, replica) {
+            if ((row = json_pack("{s:O}", "partition", json_object_get(item, "partition"))) == NULL) continue;
+            json_object_update(row, (json_t *)(uintptr_t)replica);
+            json_array_append_new(rows, row);
+        }
+    }
+    return rows;
+}
+
+static int show_replicas(const struct cli_args *args, json_t *items, char *text)
+{
+    static const struct cli_column columns[] = {
+        {"partition", CLI_COLUMN_NUMBER, false}, {"broker", CLI_COLUMN_NUMBER, false}, {"role", CLI_COLUMN_TEXT, false}, {"in_sync", CLI_COLUMN_STATE, false},
+        {"log_end_offset", CLI_COLUMN_NUMBER, false}, {"lag", CLI_COLUMN_NUMBER, false}, {"caught_up_ms_ago", CLI_COLUMN_NUMBER, false}, {"last_fetch_ms_ago", CLI_COLUMN_NUMBER, false},
+        {"high_watermark", CLI_COLUMN_NUMBER, true}, {"last_epoch", CLI_COLUMN_NUMBER, true}, {"size_bytes", CLI_COLUMN_BYTES, false}, {"log_dir", CLI_COLUMN_TEXT, true},
+    };
+    json_t *rows = replicas_of(items);
+    json_decref(items);
+    return cli_print_list(args, columns, OT_ARRAY_COUNT(columns), rows, text);
+}
+
 int cli_topic_isr_run(const struct cli_args *args)
 {
     static const struct cli_column columns[] = {
         {"partition", CLI_COLUMN_NUMBER, false}, {"state", CLI_COLUMN_STATE, false}, {"leader", CLI_COLUMN_NUMBER, false}, {"replicas", CLI_COLUMN_TEXT, false},
-        {"isr", CLI_COLUMN_TEXT, false}, {"osr", CLI_COLUMN_TEXT, false}, {"offline", CLI_COLUMN_TEXT, false}, {"min_insync_replicas", CLI_COLUMN_NUMBER, false},
+        {"isr", CLI_COLUMN_TEXT, false}, {"osr", CLI_COLUMN_TEXT, false}, {"elr", CLI_COLUMN_TEXT, false}, {"offline", CLI_COLUMN_TEXT, false}, {"min_insync_replicas", CLI_COLUMN_NUMBER, false},
         {"durability", CLI_COLUMN_TEXT, false}, {"spare_for_writes", CLI_COLUMN_NUMBER, true}, {"spare_for_data", CLI_COLUMN_NUMBER, true}, {"last_isr_change", CLI_COLUMN_TEXT, true}, {"leader_epoch", CLI_COLUMN_NUMBER, true}, {"successor", CLI_COLUMN_NUMBER, true},
         {"partition_epoch", CLI_COLUMN_NUMBER, true},
     };
     struct cli_api api;
     json_t *items;
     char *text;
+    const char *output = cli_flag_value(args, "output");
+    const bool rows = output != NULL && strcmp(output, "ndjson") == 0, replicas = cli_flag_given(args, "replicas");
+    if (replicas && cli_flag_given(args, "history")) return cli_fail(CLI_USAGE, NULL, "--history and --replicas are two different views");
     if (cli_flag_given(args, "history")) return cli_topic_history(args, cli_name(args, 0));
     int code = cli_api_open(args, &api);
     if (code < 0) code = list_partitions(args, &api, cli_name(args, 0), &items, &text);
-    if (code < 0) tell_isr_changes(items);
+    if (code < 0 && replicas) return show_replicas(args, items, text);
+    if (code < 0 && !rows) tell_isr_changes(items);
     return code >= 0 ? code : cli_print_list(args, columns, OT_ARRAY_COUNT(columns), items, text);
 }
 

@@ -537,6 +537,9 @@ def test_any_broker_tells_how_far_each_replica_is_behind(make):
         return all(r["lag"] == 0 and r["log_end_offset"] == row["log_end_offset"] and r["log_dir"] and r["last_epoch"] is not None for row in rows for r in row["replica_state"])
     for node in cluster.nodes.values():
         harness.until(lambda node=node: level(node), 60, lambda node=node: get(node, "/v1/topics/t/partitions"))
+    shown = [json.loads(line) for line in cli(cluster.nodes[1], "isr", "t", "--replicas", "-o", "ndjson", noun="topic").splitlines()]
+    assert sorted((r["partition"], r["broker"]) for r in shown) == [(p, i) for p in range(3) for i in (1, 2, 3)] and all(r["lag"] == 0 and r["in_sync"] for r in shown)
+    assert cli(cluster.nodes[1], "isr", "t", "--replicas", noun="topic").splitlines()[0].split()[:6] == ["PARTITION", "BROKER", "ROLE", "IN-SYNC", "LOG-END-OFFSET", "LAG"]
     # the one that is asked holds a follower and tells what the leader says
     leader = leaders(cluster.nodes[1], "t")[0]
     follower, other = [i for i in cluster.nodes if i != leader]
