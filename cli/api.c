@@ -160,6 +160,18 @@ static int tell_failure(enum ot_err err, bool sent, const char *method, const ch
     return cli_fail(CLI_UNREACHABLE, sent ? NULL : "ottla server, or name its API with --api http://HOST:PORT", "%s%s", why, unknown ? "; it is not known whether it was done" : "");
 }
 
+/* An answer of all brokers, which some of them have not given. */
+static void tell_partial(const struct cli_api *api, const json_t *body)
+{
+    const json_t *missing = json_object_get(body, "missing_brokers"), *id;
+    const size_t count = json_array_size(missing);
+    size_t i;
+    if (!json_is_true(json_object_get(body, "partial")) || count == 0 || cli_flag_given(api->args, "quiet")) return;
+    fprintf(stderr, "note: broker%s ", count == 1 ? "" : "s");
+    json_array_foreach(missing, i, id) fprintf(stderr, "%s%" JSON_INTEGER_FORMAT, i == 0 ? "" : ", ", json_integer_value(id));
+    fprintf(stderr, " %s not answered: what only %s missing\n", count == 1 ? "has" : "have", count == 1 ? "it knows is" : "they know is");
+}
+
 int cli_api_call(struct cli_api *api, const char *method, const char *target, const json_t *body, const char *hint, json_t **body_out, char **text_out)
 {
     struct cli_http_reply reply;
@@ -200,6 +212,7 @@ int cli_api_call(struct cli_api *api, const char *method, const char *target, co
         json_decref(*body_out);
         *body_out = NULL;
     }
+    tell_partial(api, *body_out);
     cli_http_reply_free(&reply);
     return code;
 }
