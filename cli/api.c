@@ -10,7 +10,7 @@
 #define API_DEFAULT  "http://127.0.0.1:9095"
 #define ADMIN_SOCKET "/run/ottla/admin.sock"
 #define PAGES_MAX    10000
-#define BOOTSTRAP_MS 500
+#define BOOTSTRAP_MS 3000          /* a broker that hangs is waited for by whoever is asked, for two seconds */
 
 const struct cli_flag cli_api_flags[] = {
     {"api", 0, "URL", false, "http://host:port or unix:/path ($OTTLA_API, else the admin socket, else " API_DEFAULT ")"},
@@ -331,23 +331,35 @@ bool cli_confirm(const struct cli_args *args, const char *question, const char *
     return false;
 }
 
-/* "host:port" of the first listener of a broker that is told; the host as the API was reached when clients are told what they reached. */
-static bool first_listener(const json_t *brokers, const char *api_host, char *out, size_t out_bytes)
+/* "host:port" of the first listener that is told of a broker, behind what there is; the host as the API was reached when clients are told what they reached. */
+static void add_listener(const json_t *broker, const char *api_host, char *out, size_t out_bytes)
 {
-    size_t i, k;
-    const json_t *broker, *listener;
-    json_array_foreach(json_object_get(brokers, "items"), i, broker)
+    size_t k;
+    const json_t *listener;
+    json_array_foreach(json_object_get(broker, "listeners"), k, listener)
     {
-        json_array_foreach(json_object_get(broker, "listeners"), k, listener)
-        {
-            const char *host = cli_json_text(listener, "host", NULL);
-            const int64_t port = cli_json_number(listener, "port", 0);
-            if (port <= 0 || strcmp(cli_json_text(listener, "security", "PLAINTEXT"), "PLAINTEXT") != 0) continue;
-            if (host == NULL || host[0] == 0) host = api_host;
-            return snprintf(out, out_bytes, strchr(host, ':') != NULL ? "[%s]:%lld" : "%s:%lld", host, (long long)port) < (int)out_bytes;
-        }
+        const char *host = cli_json_text(listener, "host", NULL);
+        const int64_t port = cli_json_number(listener, "port", 0);
+        const size_t used = strlen(out);
+        if (port <= 0 || strcmp(cli_json_text(listener, "security", "PLAINTEXT"), "PLAINTEXT") != 0) continue;
+        if (host == NULL || host[0] == 0) host = api_host;
+        const int more = snprintf(out + used, out_bytes - used, strchr(host, ':') != NULL ? "%s[%s]:%lld" : "%s%s:%lld", used > 0 ? "," : "", host, (long long)port);
+        if (more < 0 || (size_t)more >= out_bytes - used) out[used] = 0;       /* no room: those before are enough */
+        return;
     }
-    return false;
+}
+
+/* Of the brokers that live, or of all when none is told to. */
+static bool listeners(const json_t *brokers, const char *api_host, char *out, size_t out_bytes)
+{
+    size_t i;
+    const json_t *broker;
+    out[0] = 0;
+    for (int all = 0; all < 2 && out[0] == 0; all++) {
+        json_array_foreach(json_object_get(brokers, "items"), i, broker)
+            if (all == 1 || strcmp(cli_json_text(broker, "state", ""), "fenced") != 0) add_listener(broker, api_host, out, out_bytes);
+    }
+    return out[0] != 0;
 }
 
 json_t *cli_api_peek(const struct cli_http_address *address, const char *target)
@@ -365,14 +377,14 @@ json_t *cli_api_peek(const struct cli_http_address *address, const char *target)
 bool cli_api_bootstrap_at(const struct cli_http_address *address, char *out, size_t out_bytes)
 {
     json_t *body = cli_api_peek(address, "/v1/brokers?limit=10");
-    const bool found = body != NULL && first_listener(body, address->port == 0 ? "127.0.0.1" : address->host, out, out_bytes);
+    const bool found = body != NULL && listeners(body, address->port == 0 ? "127.0.0.1" : address->host, out, out_bytes);
     json_decref(body);
     return found;
 }
 
-bool cli_api_bootstrap(char *out, size_t out_bytes)
+bool cli_api_bootstrap(const char *url, char *out, size_t out_bytes)
 {
     struct cli_http_address address;
     char why[CLI_WHY_BYTES] = "";
-    return cli_http_address(usual_url(), &address, why) == OT_OK && cli_api_bootstrap_at(&address, out, out_bytes);
+    return cli_http_address(url == NULL ? usual_url() : url, &address, why) == OT_OK && cli_api_bootstrap_at(&address, out, out_bytes);
 }

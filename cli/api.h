@@ -36,8 +36,9 @@ int cli_api_list_or_none(struct cli_api *api, const char *target, json_t **items
 /* A GET for those who go on without its answer: NULL, and no word, when it does not come at once, or is not JSON of status 200. */
 json_t *cli_api_peek(const struct cli_http_address *address, const char *target);
 
-/* Where Kafka clients connect, as the API at its usual place says ($OTTLA_API, the admin socket, loopback). False: it does not answer at once. */
-bool cli_api_bootstrap(char *out, size_t out_bytes);
+/* Where Kafka clients connect, "host:port,…" of the brokers that live, as the API at url says; NULL: at its usual place ($OTTLA_API, the admin socket, loopback). False: it does not answer
+ * within seconds. */
+bool cli_api_bootstrap(const char *url, char *out, size_t out_bytes);
 /* As the API at this place says. */
 bool cli_api_bootstrap_at(const struct cli_http_address *address, char *out, size_t out_bytes);
 

@@ -70,14 +70,16 @@ static void skew(struct cli_doctor *doctor, struct cli_api *api)
 
 static void kafka(struct cli_doctor *doctor, const struct cli_api *api)
 {
-    char bootstrap[300];
-    struct cli_kafka *client = NULL;
-    if (!cli_api_bootstrap_at(&api->address, bootstrap, sizeof(bootstrap))) return;
-    const enum ot_err err = cli_kafka_open(bootstrap, KAFKA_MS, &client);
-    if (err == OT_OK) cli_doctor_tell(doctor, CLI_FINDING_OK, "kafka", NULL, "%s answers", bootstrap);
-    else cli_doctor_tell(doctor, CLI_FINDING_PROBLEM, "kafka", "is advertised.listeners what clients reach from here? Does a firewall stand between?", "clients are told %s, and that does not answer from here: %s",
-        bootstrap, client == NULL ? ot_err_text(err) : cli_kafka_why(client));
-    cli_kafka_close(client);
+    char all[1024];
+    if (!cli_api_bootstrap_at(&api->address, all, sizeof(all))) return;
+    for (char *rest = all, *one = strsep(&rest, ","); one != NULL; one = strsep(&rest, ",")) {
+        struct cli_kafka *client = NULL;
+        const enum ot_err err = cli_kafka_open(one, KAFKA_MS, &client);
+        if (err == OT_OK) cli_doctor_tell(doctor, CLI_FINDING_OK, "kafka", NULL, "%s answers", one);
+        else cli_doctor_tell(doctor, CLI_FINDING_PROBLEM, "kafka", "is advertised.listeners what clients reach from here? Does a firewall stand between?",
+            "clients are told %s, and that does not answer from here: %s", one, client == NULL ? ot_err_text(err) : cli_kafka_why(client));
+        cli_kafka_close(client);
+    }
 }
 
 void cli_doctor_server(struct cli_doctor *doctor)

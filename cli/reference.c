@@ -67,7 +67,7 @@ void cli_reference_markdown(const struct cli_command *table, const struct cli_fl
           "`group`, `config`, `diagnostics` and `doctor` speak the REST API (`--api`, `OTTLA_API`), `produce`, `consume` and `bench` Kafka's protocol (`--bootstrap-server`, `OTTLA_BOOTSTRAP_SERVER`) with any Kafka-compatible cluster, `log` reads files\n"
           "without a server. The first Ctrl-C ends cleanly, the second at once. No colours with `NO_COLOR` or `TERM=dumb`.\n\n"
           "`--profile NAME` takes both addresses from `~/.config/ottla/profiles.ini`: a section `[NAME]` with `api = …` and `bootstrap_server = …`. A flag is stronger, the environment weaker. Without\n"
-          "any of these `produce`, `consume` and `bench` ask the API at its usual place for the brokers. `--watch[=SECONDS]` shows a list again and again.\n\n| Exit | Meaning |\n|---|---|\n",
+          "`bootstrap_server`, `-b` and `OTTLA_BOOTSTRAP_SERVER` these commands ask the API for the brokers: that of the profile, of `OTTLA_API`, or at its usual place. One that was named has to answer. `--watch[=SECONDS]` shows a list again and again.\n\n| Exit | Meaning |\n|---|---|\n",
         to);
     for (size_t i = 0; i < OT_ARRAY_COUNT(exits); i++) fprintf(to, "| %s | %s |\n", exits[i][0], exits[i][1]);
     fputs("\n## Records on the terminal\n"

@@ -47,16 +47,23 @@ int cli_flag_choice(const struct cli_args *args, const char *name, const char *c
 
 int cli_open_kafka(const struct cli_args *args, struct cli_kafka **out)
 {
-    static char profile[CLI_PROFILE_VALUE_BYTES], told[300];
+    static char profile[CLI_PROFILE_VALUE_BYTES], api[CLI_PROFILE_VALUE_BYTES], told[1024];
     const char *bootstrap = cli_flag_value(args, "bootstrap-server");
     int64_t timeout_ms;
     *out = NULL;
     int code = cli_flag_number(args, "timeout-ms", 1, INT32_MAX, 30000, &timeout_ms);
     if (code >= 0) return code;
     if ((code = cli_profile_value(args, "bootstrap_server", profile)) >= 0) return code;
+    if ((code = cli_profile_value(args, "api", api)) >= 0) return code;
     if (bootstrap == NULL && profile[0] != 0) bootstrap = profile;
-    if (bootstrap == NULL) bootstrap = getenv("OTTLA_BOOTSTRAP_SERVER");
-    if (bootstrap == NULL || bootstrap[0] == 0) bootstrap = cli_api_bootstrap(told, sizeof(told)) ? told : BOOTSTRAP_DEFAULT;
+    if (bootstrap == NULL && api[0] == 0) bootstrap = getenv("OTTLA_BOOTSTRAP_SERVER");        /* a profile is stronger than the environment */
+    if (bootstrap == NULL || bootstrap[0] == 0) {
+        const char *named = api[0] != 0 ? api : getenv("OTTLA_API");
+        if (named != NULL && named[0] == 0) named = NULL;
+        bootstrap = cli_api_bootstrap(named, told, sizeof(told)) ? told : BOOTSTRAP_DEFAULT;
+        if (named != NULL && bootstrap != told)        /* and what listens on this machine is another cluster */
+            return cli_fail(CLI_UNREACHABLE, "name another broker's API, or the brokers with --bootstrap-server HOST:PORT", "%s: it does not say where Kafka clients connect", named);
+    }
     if (cli_interrupt_install() != OT_OK) return cli_fail(CLI_FAILED, NULL, "no pipe");
     const enum ot_err err = cli_kafka_open(bootstrap, (int32_t)timeout_ms, out);
     if (err == OT_OK) return -1;

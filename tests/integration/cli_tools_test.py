@@ -86,7 +86,7 @@ def profile_environment(tmp_path, text):
 
 
 def test_a_profile_names_the_place(broker, topic, tmp_path):
-    env = profile_environment(tmp_path, f"[here]\napi = {broker.rest}\nbootstrap_server = {broker.bootstrap}\n[nowhere]\napi = http://127.0.0.1:1\n")
+    env = profile_environment(tmp_path, f"[here]\napi = {broker.rest}\nbootstrap_server = {broker.bootstrap}\n[nowhere]\napi = http://127.0.0.1:1\n[half]\napi = {broker.rest}\n")
 
     def run(*words, data=b""):
         return subprocess.run([str(BINARY), *words], env=env, input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30)
@@ -95,6 +95,8 @@ def test_a_profile_names_the_place(broker, topic, tmp_path):
     assert run("consume", topic, *ALL, "--profile", "here").stdout == b"by profile\n"
     assert run("topic", "list", "--profile", "nowhere").returncode == 6
     assert topic.encode() in run("topic", "list", "-o", "name", "--profile", "nowhere", "--api", broker.rest).stdout
+    assert run("produce", topic, "--profile", "half", "-q", data=b"by its API\n").returncode == 0
+    assert run("consume", topic, *ALL, "--profile", "half").stdout == b"by profile\nby its API\n"
     wrong = run("topic", "list", "--profile", "her")
     assert wrong.returncode == 2 and b"try: --profile here" in wrong.stderr
 
@@ -105,6 +107,15 @@ def test_brokers_are_asked_from_the_api(broker, topic):
     del env["OTTLA_BOOTSTRAP_SERVER"]
     assert subprocess.run([str(BINARY), "produce", topic, "-q"], env=env, input=b"found\n", timeout=30, check=False).returncode == 0
     assert ottla(broker, "consume", topic, *ALL).lines == ["found"]
+
+
+def test_records_go_to_no_other_cluster_when_the_one_that_was_named_does_not_answer(broker, topic, tmp_path):
+    """What happens to listen at the usual place of this machine was not meant."""
+    for env, words in ((profile_environment(tmp_path, "[away]\napi = http://127.0.0.1:1\n"), ("--profile", "away")), ({**environment(None), "OTTLA_API": "http://127.0.0.1:1"}, ())):
+        done = subprocess.run([str(BINARY), "produce", topic, *words], env={**env, "OTTLA_BOOTSTRAP_SERVER": broker.bootstrap if words else ""}, input=b"lost\n", stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=30, check=False)
+        assert done.returncode == 6 and b"http://127.0.0.1:1: it does not say where Kafka clients connect" in done.stderr, done
+    assert ottla(broker, "consume", topic, *ALL).lines == []
 
 
 def test_watching_goes_on_until_ctrl_c(broker, topic):

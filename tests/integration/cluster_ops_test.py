@@ -564,6 +564,29 @@ def test_any_broker_tells_how_far_each_replica_is_behind(make):
     wait_isr(cluster, "t", [1, 2, 3])
 
 
+def test_who_has_not_answered_is_named_by_the_tool_and_no_controller_is_none(make):
+    cluster = started(make(**QUIET, broker_session_timeout_ms="60000"))
+    first = cluster.controller()
+    quiet, asked = [i for i in cluster.nodes if i != first]
+
+    def health(*more):
+        done = subprocess.run([harness.BINARY, "cluster", "health", *more, "--api", cluster.nodes[asked].rest], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 8, done
+        return done.stderr
+    cluster.pause(quiet)
+    assert f"note: broker {quiet} has not answered" in health() and "note:" not in health("-q")
+    cluster.go_on(quiet)
+    for i in (first, quiet):
+        cluster.kill(i)
+    harness.until(lambda: get(cluster.nodes[asked], "/v1/cluster")["controller"]["broker"] is None, 60, lambda: get(cluster.nodes[asked], "/v1/cluster"))
+    assert "none now" in cli(cluster.nodes[asked], "info") and "coordinator none" in cli(cluster.nodes[asked], "status")
+    assert rest(cluster.nodes[asked], "GET", "/v1/topics?consistency=controller", expect=503)[1]["detail"] == "no broker is the controller now"
+    assert asked != 1                                          # who speaks Kafka by its API alone is not sent to the first broker, which is dead
+    env = {**{k: v for k, v in harness.os.environ.items() if not k.startswith("OTTLA_")}, "OTTLA_API": cluster.nodes[asked].rest}
+    voters = subprocess.run([harness.BINARY, "cluster", "voters"], env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert voters.returncode == 0 and "VOTER" in voters.stdout, voters
+
+
 def test_brokers_are_told_with_what_each_knows_of_itself(make):
     cluster = started(make())
     controller = cluster.controller()
@@ -574,7 +597,16 @@ def test_brokers_are_told_with_what_each_knows_of_itself(make):
         one = get(node, f"/v1/brokers/{controller % 3 + 1}")
         assert one["version"] and one["started_at"] and one["last_heartbeat_ms_ago"] is not None
     cluster.kill(controller % 3 + 1)
+
+    def tool(*words, data=None):                                # the API of a broker that lives is all that it is told, before the others know of the death and after
+        env = {**{k: v for k, v in harness.os.environ.items() if not k.startswith("OTTLA_")}, "OTTLA_API": cluster.nodes[controller].rest}
+        return subprocess.run([harness.BINARY, *words], env=env, input=data, capture_output=True, text=True, timeout=60, check=False)
+    assert tool("cluster", "voters").returncode == 0
     cluster.wait_state(controller % 3 + 1, "fenced")
+    made = tool("produce", "by-its-api", data="x\n")
+    assert made.returncode == 0 and tool("consume", "by-its-api", "--from", "earliest", "--until", "end").stdout == "x\n", made
+    kafka = [line for line in tool("doctor").stdout.splitlines() if line.split()[1:2] == ["kafka"]]
+    assert len(kafka) == 2 and all(line.startswith("ok") and line.endswith("answers") for line in kafka), kafka
     row = get(cluster.nodes[controller], f"/v1/brokers/{controller % 3 + 1}")
     assert row["version"] and row["disk"] is None and row["state"] == "fenced"       # its release is in the cluster's state
     dead = controller % 3 + 1
