@@ -1,9 +1,11 @@
 #include "cli/dev_cluster.h"
 
 #include "base/net/address.h"
+#include "cli/http.h"
 #include "cli/port.h"
 #include "cli/server_config.h"
 #include "cli/text.h"
+#include "cli/wait.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,7 +17,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-enum { BROKERS_MAX = 9, WORDS_MAX = 200, WORD_BYTES = 1200, STEP = 10 };
+enum { BROKERS_MAX = 9, WORDS_MAX = 200, WORD_BYTES = 1200, STEP = 10, REST = 3 /* its port behind Kafka's */, REST_USUAL = 9095, LOOK_MS = 100, ANSWER_MS = 500 };
 #define USUAL_DATA "ottla-dev"
 
 struct one { pid_t pid; char data[1000], log[1100]; uint16_t port; };
@@ -69,7 +71,7 @@ static void fill(const struct dev *dev, uint32_t at, struct words *words)
     add_set(words, "coordinator.voters", dev->voters);
     add_place(words, dev, "listeners", "PLAINTEXT://", one->port);
     add_place(words, dev, "grpc.listeners", "", one->port + 2u);
-    add_place(words, dev, "rest.listeners", "http://", one->port + 3u);
+    add_place(words, dev, "rest.listeners", "http://", (uint32_t)one->port + REST);
 }
 
 /* Only what is safe between fork and exec. */
@@ -148,19 +150,64 @@ static void tell(const struct dev *dev)
     printf("%u brokers, one cluster. Ctrl-C stops them all; kill one and see what the others do.\n", dev->count);
     for (uint32_t i = 0; i < dev->count; i++) {
         const struct one *one = &dev->all[i];
-        printf("  broker %u  pid %-7d kafka %s:%u  rest http://%s:%u  log %s\n", i + 1, (int)one->pid, dev->host, one->port, dev->host, one->port + 3u, one->log);
+        printf("  broker %u  pid %-7d kafka %s:%u  rest http://%s:%u  log %s\n", i + 1, (int)one->pid, dev->host, one->port, dev->host, one->port + REST, one->log);
     }
     fflush(stdout);
 }
 
+/* Registered and serving, so that a topic made from now on has a replica on each. */
+static bool is_ready(const struct dev *dev, const struct one *one)
+{
+    struct cli_http_address address = { .port = (uint16_t)(one->port + REST) };
+    struct cli_http_reply reply;
+    char why[CLI_WHY_BYTES];
+    bool sent;
+    snprintf(address.host, sizeof(address.host), "%s", dev->host);
+    if (cli_http_ask(&address, "GET", "/readyz", NULL, cli_deadline_us(ANSWER_MS), &reply, &sent, why) != OT_OK) return false;
+    const bool ready = reply.status == 200;
+    cli_http_reply_free(&reply);
+    return ready;
+}
+
+static bool all_ready(const struct dev *dev)
+{
+    for (uint32_t i = 0; i < dev->count; i++)
+        if (!is_ready(dev, &dev->all[i])) return false;
+    return true;
+}
+
+static void tell_ready(const struct dev *dev)
+{
+    const uint32_t first = (uint32_t)dev->all[0].port + REST;
+    const bool usual = first == REST_USUAL && strcmp(dev->host, "127.0.0.1") == 0;
+    printf("all are ready. Next:  ottla cluster brokers     ottla topic create orders --partitions 3\n");
+    if (!usual) printf("  the tools find them with  export OTTLA_API=http://%s:%u\n", dev->host, first);
+    else if (dev->count > 1) printf("  the tools ask broker 1; before you kill that one:  export OTTLA_API=http://%s:%u\n", dev->host, first + STEP);
+    fflush(stdout);
+}
+
+static bool all_live(const struct dev *dev)
+{
+    for (uint32_t i = 0; i < dev->count; i++)
+        if (dev->all[i].pid <= 0) return false;
+    return true;
+}
+
 static int look_after(struct dev *dev, const sigset_t *signals)
 {
-    for (;;) {
-        int number = 0, code = -1;
-        if (sigwait(signals, &number) != 0) continue;
+    const struct timespec pause = { .tv_nsec = LOOK_MS * 1000000L };
+    for (bool told = false;;) {
+        int code = -1;
+        if (!told && all_live(dev) && all_ready(dev)) {
+            told = true;
+            tell_ready(dev);
+        }
+        const int number = told || !all_live(dev) ? sigwaitinfo(signals, NULL) : sigtimedwait(signals, NULL, &pause);
+        if (number < 0) continue;              /* the pause is over */
         if (number == SIGCHLD && !reap(dev)) return cli_fail(CLI_FAILED, NULL, "no broker is left");
         if (number == SIGHUP) code = restart(dev);
         if (code >= 0) return code;
+        told &= number != SIGHUP;
         if (number == SIGINT || number == SIGTERM) return CLI_DONE;
     }
 }
@@ -221,6 +268,7 @@ int cli_dev_cluster_run(const struct cli_args *args, const struct broker_config 
     dev.count = (uint32_t)count;
     int code = prepare(&dev, config);
     if (code < 0) code = check_ports(&dev);
+    if (code < 0 && cli_interrupt_install() != OT_OK) code = cli_fail(CLI_FAILED, NULL, "no pipe");
     if (code >= 0) return code;
     sigemptyset(&signals);
     const int waited[] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD };

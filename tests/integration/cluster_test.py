@@ -570,11 +570,14 @@ def test_three_brokers_for_trying_are_one_command(run_directory):
             rows = json.loads(body)["items"] if status == 200 else []          # 503 while it waits for the others
             return sum(row["state"] == "running" for row in rows) == count
         harness.until(lambda: running(3), 30, lambda: (directory / "out").read_text())
+        harness.until(lambda: "all are ready." in (directory / "out").read_text(), 30, lambda: (directory / "out").read_text())
+        assert f"export OTTLA_API=http://127.0.0.1:{base + 3}\n" in (directory / "out").read_text()
         victim = int((directory / "out").read_text().split("broker 1  pid ")[1].split()[0])
         harness.os.kill(victim, harness.signal.SIGKILL)
         harness.until(lambda: "broker 1 was ended by signal 9" in (directory / "out").read_text() and running(2), 30, "the death seen")
         process.send_signal(harness.signal.SIGHUP)
         harness.until(lambda: running(3) and "broker 1 was started again: pid" in (directory / "out").read_text(), 30, "it is back")
+        harness.until(lambda: (directory / "out").read_text().count("all are ready.") == 2, 30, "which is told")
         process.send_signal(harness.signal.SIGTERM)
         assert process.wait(60) == 0
         assert not running(1) and (directory / "ottla-dev/3.log").exists()
