@@ -103,6 +103,14 @@ static void write_gauges(struct rest_json *out, const struct gathered *gathered)
         { "replication", "partitions_hosted", OT_METRIC_partitions_hosted },
         { "replication", "under_replicated", OT_METRIC_partitions_under_replicated },
         { "replication", "under_min_isr", OT_METRIC_partitions_under_min_isr },
+        { "replication", "at_min_isr", OT_METRIC_partitions_at_min_isr },
+        { "replication", "reassigning", OT_METRIC_partitions_reassigning },
+        { "replication", "not_preferred", OT_METRIC_preferred_replica_imbalance },
+        { "replication", "osr_replicas", OT_METRIC_replicas_out_of_sync },
+        { "replication", "offline_replicas", OT_METRIC_replicas_offline },
+        { "replication", "max_lag", OT_METRIC_replica_max_lag_records },
+        { "replication", "isr_shrinks_total", OT_METRIC_isr_shrinks_total },
+        { "replication", "isr_expands_total", OT_METRIC_isr_expands_total },
         { "storage", "log_bytes", OT_METRIC_log_size_bytes },
         { "storage", "disk_free_bytes", OT_METRIC_disk_free_bytes },
         { "storage", "disk_total_bytes", OT_METRIC_disk_total_bytes },
@@ -141,13 +149,14 @@ static bool adds_up(const char *name)
     return bytes < 3 || strcmp(name + bytes - 3, "_ms") != 0;  /* percentiles and maxima do not: they stay with their broker */
 }
 
-/* The members of this object at every broker, summed. */
+/* The members of this object at every broker: summed, or the largest of a max_…. */
 static void write_sums(const struct rest_gather *all, const char *group)
 {
     struct rest_json *out = &all->call->out;
     const json_t *own = json_object_get(rest_gathered_of(all, broker_node_id(all->call->broker)), group);
     for (void *at = json_object_iter((json_t *)(uintptr_t)own); at != NULL; at = json_object_iter_next((json_t *)(uintptr_t)own, at)) {
         const char *name = json_object_iter_key(at);
+        const bool largest = strncmp(name, "max_", 4) == 0;
         double sum = 0;
         bool any = false;
         if (!adds_up(name)) continue;
@@ -155,7 +164,7 @@ static void write_sums(const struct rest_gather *all, const char *group)
             const json_t *told = json_object_get(rest_gathered_of(all, all->brokers[i].broker), group);
             const json_t *value = json_object_get(told, name);
             if (!json_is_number(value)) continue;
-            sum += json_number_value(value);
+            sum = largest ? OT_MAX(sum, json_number_value(value)) : sum + json_number_value(value);
             any = true;
         }
         if (any) rest_json_real(out, name, sum);

@@ -297,6 +297,7 @@ def test_what_is_of_one_broker_is_had_at_any(three, topic):
         together = good(node, "/v1/metrics?scope=cluster")
         assert [b["broker"] for b in together["brokers"]] == [1, 2, 3]
         assert together["replication"]["partitions_led"] == sum(b["replication"]["partitions_led"] for b in together["brokers"])
+        assert together["replication"]["max_lag"] == max(b["replication"]["max_lag"] for b in together["brokers"]) and together["replication"]["isr_shrinks_total"] >= 0
         series = good(node, "/v1/metrics/series?names=bytes_in_per_second,connections&scope=cluster&by=broker&window=60s")
         assert [(s["name"], s["labels"]["broker"]) for s in series["series"]] == [(n, str(b)) for b in three.nodes for n in ("bytes_in_per_second", "connections")]
         assert len(good(node, "/v1/metrics/series?names=bytes_in_per_second&scope=cluster&window=60s")["series"]) == 1
