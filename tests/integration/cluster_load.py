@@ -126,16 +126,30 @@ class Reader:
         return self
 
 
+def end_of(consumer, topic, partition):
+    """The high watermark, from whoever leads by then: leaders may be on their way."""
+    def ask():
+        try:
+            return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)
+        except KafkaException as error:
+            assert error.args[0].code() in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE,
+                                            KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError._TRANSPORT), error
+            return None
+    return until(ask, 60, f"the end of {topic}-{partition}")[1]
+
+
 def read_all(bootstrap, topic, partitions, bound_s=120):
     """{partition: {offset: value}} of all that consumers see."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "earliest", "log_level": 0})
     consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
-    rows, ended, ends = {p: {} for p in range(partitions)}, set(), time.monotonic() + bound_s
-    while len(ended) < partitions and time.monotonic() < ends:
+    # a leader that is new gives out less than was acknowledged until its followers have fetched, which is an end too; where the log ends it says only then
+    ends = {p: end_of(consumer, topic, p) for p in range(partitions)}
+    rows, ended, until_s = {p: {} for p in range(partitions)}, set(), time.monotonic() + bound_s
+    while len(ended) < partitions and time.monotonic() < until_s:
         for message in consumer.consume(1000, 0.5):
             if message.error() is None:
                 rows[message.partition()][message.offset()] = message.value()
-            elif message.error().code() == KafkaError._PARTITION_EOF:
+            elif message.error().code() == KafkaError._PARTITION_EOF and message.offset() >= ends[message.partition()]:
                 ended.add(message.partition())
     consumer.close()
     assert len(ended) == partitions, f"{topic}: the ends of {set(range(partitions)) - ended} were not reached in {bound_s} s"

@@ -7,7 +7,8 @@ import batch
 import harness
 import pytest
 from admin import Admin, error
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from cluster_load import end_of
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from java import TOOLS, java, need_java
 
 
@@ -78,18 +79,6 @@ class Load:
         self.thread.join(60)
         assert self.producer.flush(60) == 0
         return self
-
-
-def end_of(consumer, topic, partition):
-    """The high watermark, from whoever leads by then: leaders may be on their way."""
-    def ask():
-        try:
-            return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)
-        except KafkaException as error:
-            assert error.args[0].code() in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE,
-                                            KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError._TRANSPORT), error
-            return None
-    return harness.until(ask, 60, f"the end of {topic}-{partition}")[1]
 
 
 def read_all(bootstrap, topic, partitions=1):
