@@ -319,6 +319,7 @@ def go(ground, faults, count, capsys):
 
 def finish(ground, writers, readers, capsys, told, longest_s):
     at, lost, account = ground.cluster.bootstrap(), [], Account(ground.cluster, PARTITIONS)
+    assert not told or all(w.acknowledged for w in writers), f"who is acknowledged nothing shows nothing: {[(w.name, len(w.acknowledged)) for w in writers]}"
     account.check()
     refused = [f for w in writers for f in w.failed if not (isinstance(f[2], str) and f[2].split(" ")[-1] in REFUSES)]
     if not told.keys() & REFUSES:
