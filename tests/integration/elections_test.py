@@ -247,6 +247,44 @@ def test_unclean_elections_are_made_where_they_are_allowed_and_what_they_cost_is
     assert len(told(1, cut["number"])) == 1        # it is told once
 
 
+def test_the_default_of_all_brokers_allows_unclean_elections_as_soon_as_it_is_set(make):
+    cluster = started(make(**QUICK))
+    unclean(cluster, "t")
+    with pytest.raises(AssertionError):
+        harness.until(lambda: leader_of(cluster, 2, "t") == 2, 3, "nobody leads: it is not allowed")
+    status, _, body = harness.http(cluster.nodes[3].rest + "/v1/cluster/config", "PATCH", b'{"unclean.leader.election.enable": "true"}', {"Content-Type": "application/json"})
+    assert status == 200, body
+    wait_leader(cluster, "t", [2])
+    check_ledger(cluster, "t", "unclean")
+
+
+def test_a_machine_that_lost_what_it_held_does_not_lead_while_somebody_has_it(make):
+    """Both are eligible when they die; of one the machine went, and the end of its log. It is there first, and waits for the other."""
+    cluster = started(make(5, voters=3, **QUICK))
+    with_partition(cluster, "t", [4, 5], **{"ottla.durability": "replicated", "min.insync.replicas": 2})
+    produce(cluster, 4, "t", 0, 30)
+    cluster.kill(4)
+    wait_isr(cluster, "t", [5])
+    cluster.kill(5)
+    harness.until(lambda: row_of(cluster, "t")["leader"] is None, 30, lambda: row_of(cluster, "t"), 0.1)
+    assert sorted(row_of(cluster, "t")["elr"]) == [4, 5], row_of(cluster, "t")
+    power_cut(cluster.nodes[5])
+    cut_log(cluster.nodes[5], "t", 10)
+    cluster.start_one(5)
+    cluster.wait_state(5, "running", of=[1])
+    row = row_of(cluster, "t")
+    assert (row["leader"], row["isr"], row["elr"]) == (None, [], [4]), row
+    cluster.start_one(4)
+    assert wait_leader(cluster, "t", [4]) == 4
+    wait_isr(cluster, "t", [4, 5])
+    assert values(cluster, 4, "t") == {n: value_of(n) for n in range(30)}
+    assert [row for i in (4, 5) for row in losses(cluster, i, topic="t") if row["kind"] == "election"] == []
+    wait_checkpoint(cluster, 5, "t", 30)
+    cluster.kill(4)                                # and it has all of it again
+    wait_leader(cluster, "t", [5])
+    assert values(cluster, 5, "t") == {n: value_of(n) for n in range(30)}
+
+
 def test_an_operator_makes_the_longest_log_lead(make):
     """Kafka's tool at any broker; of two that lag the longer one, the last known leader waited for in vain."""
     need_java()

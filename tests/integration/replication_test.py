@@ -171,8 +171,107 @@ def test_batches_repeated_to_the_next_leader_keep_their_offsets(make):
         assert [send(c, i) for i in (1, 4, 2, 3, 5)] == [("NONE", 2 * i) for i in (1, 4, 2, 3, 5)]
         assert send(c, 0)[0] == "OUT_OF_ORDER_SEQUENCE_NUMBER"
         assert send(c, 6) == ("NONE", 12)
+    cluster.start_one(victim)
+    wait_isr(cluster, "t", [1, 2, 3])
+    for how in ("kill", "stop"):                   # of all of them: nobody remembers, the logs tell
+        for i in cluster.nodes if how == "kill" else ():
+            cluster.kill(i)
+        if how == "stop":
+            cluster.stop()
+        started(cluster)
+        wait_isr(cluster, "t", [1, 2, 3])
+        with cluster.nodes[parts_of(cluster.nodes[1], "t")[0]["leaderId"]].connect(timeout_s=40) as c:
+            harness.until(lambda: send(c, 6) == ("NONE", 12), 30, f"the leader at work after the {how} of all")
+            assert [send(c, i) for i in (2, 5, 4, 3, 6)] == [("NONE", 2 * i) for i in (2, 5, 4, 3, 6)], how
+            assert send(c, 1)[0] == "OUT_OF_ORDER_SEQUENCE_NUMBER", how
     rows = read_all(cluster.bootstrap(), "t")[0]
     assert [offset for offset, _ in rows] == list(range(14)), "written twice"
+
+
+def test_min_insync_replicas_is_kept_by_brokers_that_live_and_changed_while_they_do(make):
+    """Of a topic by its own value, of another by the default of all brokers; a client with acks=all is refused before anything is written, and goes on as soon as it may."""
+    cluster = started(make(4, voters=3, auto_leader_rebalance_enable="false", min_insync_replicas=1))
+    for name, own in (("own", {"min.insync.replicas": "3"}), ("default", {})):
+        body = {"topics": [{"name": name, "numPartitions": -1, "replicationFactor": -1, "assignments": [{"partitionIndex": 0, "brokerIds": [1, 2, 4]}],
+                            "configs": [{"name": key, "value": value} for key, value in own.items()]}], "timeoutMs": 10000}
+        assert ask(cluster.nodes[3], "CreateTopics", 7, body)["topics"][0]["errorCode"] == 0
+        wait_isr(cluster, name, [1, 2, 4])
+
+    def put(name, acks=-1):
+        leader = parts_of(cluster.nodes[3], name)[0]["leaderId"]
+        answer = ask(cluster.nodes[leader], "Produce", 9, {"acks": acks, "timeoutMs": 5000, "topicData": [{"name": name, "partitionData": [{"index": 0, "records": batch.build([b"x"])}]}]})
+        row = answer["responses"][0]["partitionResponses"][0]
+        if row["errorCode"] == 0:
+            acknowledged[name].append(row["baseOffset"])
+        return error(row), row["baseOffset"]
+
+    def set_(kind, resource, value):
+        row = {"resourceType": kind, "resourceName": resource, "configs": [{"name": "min.insync.replicas", "configOperation": 0 if value else 1, "value": value}]}
+        assert ask(cluster.nodes[3], "IncrementalAlterConfigs", 1, {"resources": [row], "validateOnly": False})["responses"][0]["errorCode"] == 0
+    topic, brokers, acknowledged = 2, 4, {"own": [], "default": []}
+    for name in acknowledged:
+        harness.until(lambda name=name: put(name) == ("NONE", 0), 20, f"{name}: acknowledged by three")
+    cluster.kill(4)
+    wait_isr(cluster, "own", [1, 2])
+    wait_isr(cluster, "default", [1, 2])
+    assert put("own")[0] == "NOT_ENOUGH_REPLICAS" and put("default") == ("NONE", 1)
+    assert put("own", acks=1) == ("NONE", 1)       # what was refused was not written
+    set_(brokers, "", "3")
+    harness.until(lambda: put("default")[0] == "NOT_ENOUGH_REPLICAS", 10, "the default of all brokers")
+    set_(topic, "own", "2")
+    harness.until(lambda: put("own") == ("NONE", 2), 10, "the topic's own")
+    set_(topic, "own", None)                       # back to the default
+    harness.until(lambda: put("own")[0] == "NOT_ENOUGH_REPLICAS", 10, "the default again")
+    cluster.start_one(4)
+    for name, offsets in acknowledged.items():
+        wait_isr(cluster, name, [1, 2, 4])
+        harness.until(lambda name=name: put(name)[0] == "NONE", 20, f"{name}: three again")
+        assert set(offsets) <= {offset for offset, _ in read_all(cluster.bootstrap(), name)[0]} and offsets == sorted(set(offsets))
+
+
+def test_every_leader_tells_where_epochs_ended(make):
+    """OffsetForLeaderEpoch is what clients find a cut by (KIP-320): each that leads says the same of all epochs before its own, whoever led then, and after a start of all."""
+    cluster = started(make(auto_leader_rebalance_enable="false"))
+    assert create(cluster.nodes[1], "t", partitions=1, replication=3, min_insync_replicas=2)["errorCode"] == 0
+    wait_isr(cluster, "t", [1, 2, 3])
+    ends = {}
+
+    def tells():
+        """Whoever leads, of what was before; and appends something of its own epoch."""
+        part = parts_of(cluster.living()[0], "t")[0]
+        epoch = part["leaderEpoch"]
+        assert epoch not in ends
+        with cluster.nodes[part["leaderId"]].connect(timeout_s=40) as c:
+            admin = Admin(c)
+            harness.until(lambda: admin.list_offset("t", -1)["errorCode"] == 0, 30, "the leader at work")
+            told = {before: admin.epoch_end("t", before, current=epoch) for before in ends}
+            assert {before: (error(row), row["leaderEpoch"], row["endOffset"]) for before, row in told.items()} == {before: ("NONE", before, end) for before, end in ends.items()}
+            later = admin.epoch_end("t", epoch + 5)
+            assert (error(later), later["leaderEpoch"], later["endOffset"]) == ("NONE", -1, -1)
+            if epoch > 0:
+                assert error(admin.epoch_end("t", epoch, current=epoch - 1)) == "FENCED_LEADER_EPOCH"
+            values = [b"x"] * (3 + len(ends))
+            ends[epoch] = admin.produce("t", *values) + len(values)
+        return part["leaderId"]
+    for order in ([1, 2, 3], [2, 3, 1], [3, 1, 2]):
+        def leads(order=order):
+            ask(cluster.nodes[1], "AlterPartitionReassignments", 0, {"timeoutMs": 10000, "topics": [{"name": "t", "partitions": [{"partitionIndex": 0, "replicas": order}]}]})
+            ask(cluster.nodes[1], "ElectLeaders", 2, {"electionType": 0, "topicPartitions": [{"topic": "t", "partitions": [0]}], "timeoutMs": 10000})
+            return parts_of(cluster.nodes[1], "t")[0]["leaderId"] == order[0]
+        harness.until(leads, 30, lambda: parts_of(cluster.nodes[1], "t"), 0.2)
+        assert tells() == order[0]
+    cluster.kill(3)
+    harness.until(lambda: parts_of(cluster.living()[0], "t")[0]["leaderId"] in (1, 2), 30, "another leader")
+    tells()
+    cluster.start_one(3)
+    wait_isr(cluster, "t", [1, 2, 3])
+    for i in cluster.nodes:
+        cluster.kill(i)
+    started(cluster)
+    wait_isr(cluster, "t", [1, 2, 3])
+    tells()
+    assert len(ends) == 5
+    cluster.stop()
 
 
 def test_a_paused_leader_is_replaced_and_cannot_harm(make):
@@ -191,12 +290,13 @@ def test_a_paused_leader_is_replaced_and_cannot_harm(make):
     check_nothing_lost(load, read_all(cluster.bootstrap(), "t", 1), once=True)
 
 
-def test_groups_survive_the_death_of_their_coordinator(make):
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_groups_survive_the_death_of_their_coordinator(make, protocol):
     cluster = started(make())
     assert create(cluster.nodes[1], "t", partitions=2, replication=3, min_insync_replicas=2)["errorCode"] == 0
     load = Load(cluster.bootstrap(), "t")
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap(), "group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False, "session.timeout.ms": 10000,
-                         "reconnect.backoff.max.ms": 500, "topic.metadata.refresh.interval.ms": 1000})
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap(), "group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False, "group.protocol": protocol,
+                         **({"session.timeout.ms": 10000} if protocol == "classic" else {}), "reconnect.backoff.max.ms": 500, "topic.metadata.refresh.interval.ms": 1000})
     consumer.subscribe(["t"])
     seen, committed = {0: [], 1: []}, {}
 
@@ -216,25 +316,29 @@ def test_groups_survive_the_death_of_their_coordinator(make):
             try:
                 for row in consumer.commit(asynchronous=False):
                     assert row.error is None, row
-                    committed[row.partition] = row.offset
+                    if row.offset >= 0:            # nothing was read of the others since
+                        committed[row.partition] = row.offset
                 return
             except Exception as error:
                 assert time.monotonic() < until, error
                 consumer.poll(0.1)
     read(100)
     commit()
+    def assert_committed():
+        again = Consumer({"bootstrap.servers": cluster.bootstrap(), "group.id": "g", "log_level": 0})
+        rows = again.committed([TopicPartition("t", p) for p in committed], timeout=30)
+        assert {row.partition: row.offset for row in rows} == committed
+        again.close()
     with cluster.nodes[1].connect() as c:
         coordinator = c.ask("FindCoordinator", 4, {"keyType": 0, "coordinatorKeys": ["g"]})["coordinators"][0]["nodeId"]
     cluster.kill(coordinator)
+    assert_committed()                             # what the one that died had acknowledged, before anything new is
     read(200)
     commit()
     load.stop()
     consumer.close()
-    assert load.failed == []
-    again = Consumer({"bootstrap.servers": cluster.bootstrap(), "group.id": "g"})
-    rows = again.committed([TopicPartition("t", 0), TopicPartition("t", 1)], timeout=30)
-    assert {row.partition: row.offset for row in rows} == committed
-    again.close()
+    assert load.failed == [] and committed
+    assert_committed()
 
 
 def test_transactions_survive_the_death_of_their_coordinator(make):
@@ -270,6 +374,65 @@ def test_transactions_survive_the_death_of_their_coordinator(make):
     rows = read_all(cluster.bootstrap(), "t", 2)
     values = [value for part in rows.values() for _, value in part]
     assert sorted(values) == sorted(committed)
+
+
+def isolated(cluster, topic):
+    """(last stable offset, high watermark, values that a committed reader is given) of the one partition, from whoever leads; None while nobody says."""
+    leader = parts_of(cluster.living()[0], topic)[0]["leaderId"]
+    if leader not in cluster.nodes or not cluster.nodes[leader].alive():
+        return None
+    with cluster.nodes[leader].connect(timeout_s=40) as c:
+        admin, seen, offset = Admin(c), [], 0
+        ends = [admin.list_offset(topic, -1, isolation=level) for level in (1, 0)]
+        if any(row["errorCode"] for row in ends):
+            return None
+        while offset < ends[0]["offset"]:
+            part = admin.fetch(topic, offset, isolation=1)
+            batches = batch.read(part["records"])
+            if part["errorCode"] or not batches:
+                return None
+            assert part["lastStableOffset"] >= ends[0]["offset"], "it went back"
+            aborted = {row["producerId"]: row["firstOffset"] for row in part["abortedTransactions"] or []}
+            seen += [value for one in batches if not one.control and one.base_offset < aborted.get(one.producer_id, 1 << 62) for _, _, _, value in one.records]
+            offset = batches[-1].base_offset + batches[-1].last_delta + 1
+    return ends[0]["offset"], ends[1]["offset"], seen
+
+
+def test_an_open_transaction_holds_committed_readers_at_every_leader_and_ends_at_its_timeout(make):
+    """The last stable offset goes on where it was when the leader dies; and a transaction whose coordinator and producer are gone is ended by the next one, at its time."""
+    cluster = started(make(auto_leader_rebalance_enable="false"))
+    assert create(cluster.nodes[1], "t", partitions=1, replication=3, min_insync_replicas=2)["errorCode"] == 0
+    wait_isr(cluster, "t", [1, 2, 3])
+
+    def begins(name, values, timeout_ms):
+        producer = Producer({"bootstrap.servers": ",".join(node.bootstrap for node in cluster.nodes.values()), "transactional.id": name, "transaction.timeout.ms": timeout_ms,
+                             "reconnect.backoff.max.ms": 500, "topic.metadata.refresh.interval.ms": 1000, "log_level": 0})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        for value in values:
+            producer.produce("t", value, partition=0)
+        assert producer.flush(30) == 0
+        return producer
+    first = begins("first", [b"a0", b"a1"], 600000)
+    first.commit_transaction(60)                   # offsets 0 and 1, its marker at 2
+    held = begins("held", [b"b0", b"b1", b"b2"], 600000)
+    for _ in range(2):
+        victim = parts_of(cluster.living()[0], "t")[0]["leaderId"]
+        assert harness.until(lambda: isolated(cluster, "t"), 30, "the leader at work") == (3, 6, [b"a0", b"a1"])
+        cluster.kill(victim)
+        harness.until(lambda of=victim: parts_of(cluster.living()[0], "t")[0]["leaderId"] not in (-1, of), 30, "another leader")
+        assert harness.until(lambda: isolated(cluster, "t"), 30, "the next leader at work") == (3, 6, [b"a0", b"a1"])
+        cluster.start_one(victim)
+        wait_isr(cluster, "t", [1, 2, 3])
+    held.commit_transaction(60)
+    harness.until(lambda: isolated(cluster, "t") == (7, 7, [b"a0", b"a1", b"b0", b"b1", b"b2"]), 30, lambda: isolated(cluster, "t"))
+    left = begins("left", [b"c0", b"c1"], 4000)
+    with cluster.nodes[1].connect() as c:
+        coordinator = c.ask("FindCoordinator", 4, {"keyType": 1, "coordinatorKeys": ["left"]})["coordinators"][0]["nodeId"]
+    cluster.kill(coordinator)
+    harness.until(lambda: (found := isolated(cluster, "t")) and found[0] == found[1] == 10, 60, lambda: isolated(cluster, "t"))
+    assert isolated(cluster, "t")[2] == [b"a0", b"a1", b"b0", b"b1", b"b2"]
+    del left
 
 
 def ask(node, api, version, body):
