@@ -118,6 +118,55 @@ def test_a_log_directory_that_was_away_for_a_while_brings_nothing_old_back(make)
     assert here == old & made_elsewhere, "what was made anew elsewhere meanwhile is set aside, and nothing else"
 
 
+def made(cluster, topic, replicas):
+    with cluster.nodes[1].connect(timeout_s=40) as c:
+        row = {"name": topic, "numPartitions": -1, "replicationFactor": -1, "assignments": [{"partitionIndex": 0, "brokerIds": replicas}]}
+        assert c.ask("CreateTopics", 7, {"topics": [row], "timeoutMs": 20000})["topics"][0]["errorCode"] == 0
+
+
+def test_a_topic_made_anew_while_brokers_were_away_has_nothing_of_the_one_before(make):
+    """A voter and a broker without a vote come back with the longer log of a topic of that name which is gone, and checkpoints of where it began; and with one whose name nobody has any more."""
+    cluster = started(make(4, voters=3, log_flush_offset_checkpoint_interval_ms=200, replica_high_watermark_checkpoint_interval_ms=200))
+    for topic in ("t", "gone"):
+        made(cluster, topic, [1, 3, 4])
+        wait_isr(cluster, topic, [1, 3, 4])
+        with cluster.nodes[1].connect(timeout_s=40) as c:
+            Admin(c).wait_for_leader(topic)
+            for number in range(50):
+                Admin(c).produce(topic, f"old {number}")
+    with cluster.nodes[1].connect(timeout_s=40) as c:
+        assert error(Admin(c).delete_records("t", 45)) == "NONE"
+    for i in (3, 4):
+        for file, row in (("log-start-offset-checkpoint", "t 0 45"), ("replication-offset-checkpoint", "t 0 50")):
+            harness.until(lambda i=i, file=file, row=row: (path := cluster.nodes[i].data / file).exists() and row in path.read_text(), 20, f"{row} in {file} of {i}")
+    before = parts_of(cluster.nodes[1], "t")[0]["leaderEpoch"]
+    for i in (3, 4):
+        cluster.kill(i)
+    wait_isr(cluster, "t", [1])
+    with cluster.nodes[1].connect(timeout_s=40) as c:
+        for topic in ("t", "gone"):
+            Admin(c).delete(topic)
+        made(cluster, "t", [1, 3, 4])
+        Admin(c).wait_for_leader("t")
+        for number in range(30):
+            Admin(c).produce("t", f"new {number}")
+    for i in (3, 4):
+        cluster.start_one(i)
+    wait_isr(cluster, "t", [1, 3, 4])
+    for i in (3, 4):
+        harness.until(lambda i=i: not list(cluster.nodes[i].data.glob("gone-0*")), 60, lambda i=i: f"what nobody has any more is cleared away: {list(cluster.nodes[i].data.glob('*-0*'))}")
+    cluster.kill(1)
+    harness.until(lambda: parts_of(cluster.nodes[4], "t")[0]["leaderId"] in (3, 4), 30, "another leader")
+    rows = read_all(cluster.bootstrap(), "t")[0]
+    assert rows == [(number, b"new %d" % number) for number in range(30)]
+    assert parts_of(cluster.nodes[4], "t")[0]["leaderEpoch"] > before
+    cluster.start_one(1)
+    wait_isr(cluster, "t", [1, 3, 4])
+    cluster.stop()
+    logs = [log_bytes(cluster.nodes[i], "t") for i in (1, 3, 4)]
+    assert len(logs[0]["t-0"]) > 0 and logs[0] == logs[1] == logs[2]
+
+
 def test_a_log_directory_that_fails_is_replaced_by_another_one(make):
     cluster = started(with_dirs(make(log_flush_offset_checkpoint_interval_ms=500)))
     load = filled(cluster, min_insync_replicas=2)
