@@ -317,7 +317,8 @@ struct coord_mark coord_mark_of(const struct coord_value *value) { return (struc
 
 struct coord_mark coord_accepted_mark(const struct coord *coord)
 {
-    return coord_mark_of(coord->accepted.has ? &coord->accepted.value : &coord->committed);
+    const struct coord_mark mark = coord_mark_of(coord->accepted.has ? &coord->accepted.value : &coord->committed);
+    return coord_stamp_below(mark.stamp, coord->let_go.stamp) ? coord->let_go : mark;
 }
 
 void coord_send(struct coord *coord, int32_t peer, struct coord_message *message)

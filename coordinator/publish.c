@@ -353,6 +353,9 @@ static void accept(struct coord *coord, const struct coord_message *in)
     if (have == in->accepted.state_hash && !later) {
         more = nothing;                        /* its content is committed here already: a new name for it */
     } else if (have != in->base.state_hash && later && coord->accepted.has && coord->accepted.value.state_hash == in->base.state_hash) {
+        if (coord_stamp_below(in->base.stamp, coord->accepted.value.stamp)) {      /* the later name may be committed too: who knows only the older one makes no other value of its number */
+            coord->let_go = coord_mark_of(&coord->accepted.value);
+        }
         take_base(coord, coord->accepted.delta, &in->base);    /* accepted here by another name */
         return;
     } else if (have != in->base.state_hash && !COORD_BUG(DELTA_UNCHECKED)) {

@@ -66,6 +66,7 @@ struct coord {
     int32_t leader; uint64_t leader_heard_us;
     struct coord_value committed, next;        /* next: of the publication in flight or in the making, or being accepted */
     struct coord_accepted accepted;            /* on disk */
+    struct coord_mark let_go;                  /* was accepted, and given up for the same content under an older name (publish.c): whoever has less is not as new as this node */
     int32_t accepted_from;
     int16_t level;                             /* feature level of committed */
     struct coord_stamp committed_heard;        /* the coordinator said that this is committed while it was on its way to the disk here */

@@ -101,6 +101,32 @@ static void what_a_publication_rests_on_gets_its_name_first(void **state)
     forget(&story);
 }
 
+/* What it had accepted under a later name may be committed by that one. It gives no vote to anybody who knows less, and begins no term with that number again. */
+static void who_takes_an_older_name_is_as_new_as_before(void **state)
+{
+    struct desk *desk = desk_of_three(state);
+    struct story story;
+    struct step renamed, next;
+    tell_story(desk, &story);
+    renamed = story.to_b;
+    renamed.result.stamp = (struct coord_stamp){ 6, story.to_b.result.stamp.version + 1 };
+    desk_follows(desk, 2, 6);
+    tell(desk, COORD_PUBLISH, 2, 6, &renamed);
+    assert_true(is(&desk->coord->accepted.value, &renamed.result));
+    next = (struct step){ .base = story.to_b.result, .result = { { 7, renamed.result.stamp.version + 1 }, story.b.state_hash } };
+    desk_follows(desk, 3, 7);
+    tell(desk, COORD_PUBLISH, 3, 7, &next);
+    assert_true(is(&desk->coord->committed, &story.to_b.result));
+    desk_hears(desk, 2, (struct coord_message){ .kind = COORD_START_JOIN, .term = 8, .leader = -1 });
+    assert_int_equal(desk->last_sent.kind, COORD_JOIN);
+    assert_true(coord_stamp_equal(desk->last_sent.accepted.stamp, renamed.result.stamp));
+    desk_hears(desk, 2, (struct coord_message){ .kind = COORD_PRE_VOTE, .term = 9, .leader = -1, .accepted = story.to_b.result });
+    assert_int_equal(desk->last_sent.kind, COORD_PRE_VOTE_ANSWER);
+    assert_int_equal(desk->last_sent.answer, COORD_NO);
+    check_records(desk);
+    forget(&story);
+}
+
 /* From a coordinator of a build that passed it over: nothing is written that could not be read again, and this node goes on. */
 static void what_is_committed_is_given_no_older_name(void **state)
 {
@@ -158,7 +184,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, desk_setup, desk_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(a_change_that_was_taken_back_is_not_passed_over), TEST(what_a_publication_rests_on_gets_its_name_first), TEST(what_is_committed_is_given_no_older_name),
+        TEST(a_change_that_was_taken_back_is_not_passed_over), TEST(what_a_publication_rests_on_gets_its_name_first),
+        TEST(who_takes_an_older_name_is_as_new_as_before), TEST(what_is_committed_is_given_no_older_name),
         TEST(what_was_accepted_before_the_disk_was_full_is_applied_as_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
