@@ -5,7 +5,7 @@
 #include "coordinator/state.h"
 
 #define RESIGNED_TIMEOUTS 6                    /* who resigned stands again after so many: the others had two rounds */
-#define STUCK_TIMEOUTS 10                      /* a coordinator whose own disk takes so long for one record leaves the place to others */
+#define STUCK_TIMEOUTS 10                      /* a coordinator whose own disk takes so long for one record, or whose first publication the others do, leaves the place to others */
 #define FAILED_ROUNDS_MAX 4                    /* the time-out doubles with each, from 1 s to about 10 s */
 
 static uint64_t timeout_us(struct coord *coord)
@@ -485,6 +485,12 @@ void coord_resign(struct coord *coord, struct coord_request *request)
 
 static bool heard_elsewhere(const struct coord *coord, const struct coord_peer *peer) { return peer->id != coord->config.node_id && heard(coord, peer); }
 
+/* It won, lives, and its first publication is taken by too few: somebody knows a later version than the one that it began with. In another term it begins behind that, or another one does. */
+static bool is_not_taken(const struct coord *coord)
+{
+    return coord->phase == COORD_PHASE_FIRST && coord->storing == COORD_STORING_NOTHING && coord->now_us - coord->led_since_us >= STUCK_TIMEOUTS * coord->config.election_timeout_us;
+}
+
 /* Its disk hangs. Without its own acceptance nothing is committed, and as long as it says that it lives nobody stands in its place: the others that live can do without it. */
 static bool is_stuck(const struct coord *coord)
 {
@@ -498,7 +504,7 @@ void coord_vote_tick(struct coord *coord)
     if (coord->now_us >= coord->heartbeat_due_us && coord->phase == COORD_PHASE_CANDIDATE) {
         ask_for_votes(coord);
     } else if (coord->now_us >= coord->heartbeat_due_us && leads) {
-        if (!coord_majority(coord, heard) || is_stuck(coord) || (coord->phase == COORD_PHASE_LEADING && coord_peer_self(coord) == NULL)) {
+        if (!coord_majority(coord, heard) || is_stuck(coord) || is_not_taken(coord) || (coord->phase == COORD_PHASE_LEADING && coord_peer_self(coord) == NULL)) {
             coord_follow(coord, -1);
         } else {
             coord_heartbeat(coord, true);

@@ -304,6 +304,23 @@ static void whose_disk_hangs_leaves_the_place_to_others(void **state)
     }
 }
 
+/* 2 gave its vote and answers, but has committed a later version under a name that this node never heard of. */
+static void who_is_not_followed_stands_again(void **state)
+{
+    struct desk *desk = desk_of_three(state);
+    desk_follows(desk, 2, 5);
+    for (int i = 0; i < 100 && desk->coord->phase != COORD_PHASE_PRE_VOTE; i++) desk_later(desk, 100000);
+    desk_hears(desk, 2, (struct coord_message){ .kind = COORD_PRE_VOTE_ANSWER, .term = 6, .leader = -1, .answer = COORD_YES });
+    desk_hears(desk, 2, (struct coord_message){ .kind = COORD_JOIN, .term = 6, .leader = -1 });
+    assert_int_equal(desk->coord->phase, COORD_PHASE_FIRST);
+    for (int i = 0; i < 110 && desk->coord->phase == COORD_PHASE_FIRST; i++) {
+        desk_later(desk, 100000);
+        if (desk->coord->phase == COORD_PHASE_FIRST)
+            desk_hears(desk, 2, (struct coord_message){ .kind = COORD_HEARTBEAT_ACK, .term = 6, .leader = 1, .round = desk->coord->round, .answer = COORD_YES });
+    }
+    assert_int_equal(desk->coord->phase, COORD_PHASE_FOLLOWER);
+}
+
 static void a_term_beyond_the_last_is_no_message(void **state)
 {
     struct desk *desk = desk_of_three(state);
@@ -331,7 +348,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, desk_setup, desk_teardown)
     const struct CMUnitTest tests[] = {
         TEST(reads_are_answered_though_answers_take_longer_than_a_round), TEST(reads_that_come_meanwhile_share_the_next_round),
-        TEST(a_heartbeat_of_an_older_term_is_no_round_of_this_one), TEST(whose_disk_hangs_leaves_the_place_to_others),
+        TEST(a_heartbeat_of_an_older_term_is_no_round_of_this_one), TEST(whose_disk_hangs_leaves_the_place_to_others), TEST(who_is_not_followed_stands_again),
         TEST(a_set_most_of_which_is_dead_is_not_published), TEST(that_nothing_needs_to_change_is_said_only_by_who_still_leads),
         TEST(who_paused_tells_no_broker_that_it_lives), TEST(who_is_heard_tells_brokers_that_they_live),
         TEST(brokers_that_came_and_went_take_no_sessions), TEST(who_stood_still_takes_nobody_for_silent), TEST(one_of_many_that_follow_becomes_a_voter), TEST(a_voter_that_was_not_known_is_counted),
