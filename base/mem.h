@@ -8,7 +8,8 @@
 
 /*    name             permille  min bytes  max bytes        what */
 #define OT_MEM_POOLS(X) \
-    X(requests,             150,   4 << 20, INT64_C(8) << 30, "request bytes in flight, from the socket to the disk") \
+    X(requests,             140,   4 << 20, INT64_C(8) << 30, "request bytes in flight, from the socket to the disk") \
+    X(small_requests,        10,   4 << 20, INT64_C(1) << 28, "those of requests of at most 16 KiB each: large ones that are long on their way take no room from them") \
     X(responses,             80,   4 << 20, INT64_C(4) << 30, "response bytes that wait for a socket") \
     X(decoding,              80,   4 << 20, INT64_C(2) << 30, "decoding windows and recompressed batches") \
     X(producers,             50,   1 << 20, INT64_C(2) << 30, "idempotent and transactional producer state") \

@@ -39,6 +39,7 @@ const struct cli_flag cli_server_flags[] = {
 };
 
 enum { SHARD_THREADS_MAX = 16, CLEANER_THREADS_MAX = 16, SYNC_EACH_MAX = 32, START_WAIT_MS = 1000, SYNC_WAIT_MS = 3000 };
+#define SMALL_REQUEST_BYTES 16384u            /* below a batch of the usual size: what clients ask, tell and poll for */
 
 struct house {
     const struct cli_args *args;
@@ -167,13 +168,15 @@ static enum ot_err start_doors(struct house *house)
         .listeners = house->kafka.doors,
         .listener_count = house->kafka.listener_count,
         .request_pool = ot_mem_pool_buffers(&house->budget.pools[OT_MEM_requests]),
+        .small_pool = ot_mem_pool_buffers(&house->budget.pools[OT_MEM_small_requests]),
+        .small_bytes = SMALL_REQUEST_BYTES,
         .response_pool = ot_mem_pool_buffers(&house->budget.pools[OT_MEM_responses]),
         .io = ot_io_real(),
         .io_exec = ot_exec_pool_exec(house->io_pool),
         .metrics = house->metrics,
         .slow = &house->slow,
     };
-    if (kafka.request_pool == NULL || kafka.response_pool == NULL) return OT_ERR_NO_MEMORY;
+    if (kafka.request_pool == NULL || kafka.small_pool == NULL || kafka.response_pool == NULL) return OT_ERR_NO_MEMORY;
     return rpc_kafka_server_start(house->broker, &kafka, &house->kafka.server);
 }
 

@@ -150,6 +150,21 @@ def test_sizes_and_heads_that_lie(own_broker, name):
     still_serves(broker, name)
 
 
+def test_large_requests_that_do_not_come_hold_up_no_small_ones(own_broker, name):
+    """A few bytes each announce more than all the memory for requests, for the two minutes that a client may be silent."""
+    broker = own_broker(ottla_memory_bytes=str(192 * MB))
+    still_serves(broker, name)
+    silent = [socket.create_connection(("127.0.0.1", broker.port), 10) for _ in range(12)]
+    for s in silent:
+        s.sendall(struct.pack(">i", 26 * MB) + b"\0\0\0\x09")
+    time.sleep(0.5)  # the server takes them in  # poll
+    for _ in range(5):
+        still_serves(broker, name)
+    for s in silent:
+        s.close()
+    still_serves(broker, name)
+
+
 @pytest.mark.long
 def test_many_connections_come_and_go(own_broker, name):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
