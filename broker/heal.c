@@ -4,6 +4,7 @@
  * partition is offline. Neither waits for a restart: once the directory takes records again, the log is opened anew. The first kind goes on serving readers from the old object
  * meanwhile and after; both see the same batches, for nothing was written since. */
 #include "broker/core.h"
+#include "broker/losses_inner.h"
 #include "base/log.h"
 #include <stdlib.h>
 
@@ -39,6 +40,7 @@ static enum ot_err reopen(struct broker_partition *partition, struct eng_log **o
     int64_t flushed_end;
     broker_engine_config(core, config, &how.config);
     enum ot_err err = eng_log_reopen(old, &how, out, &recovery);
+    if (*out != NULL) broker_loss_of_recovery(partition, *out, &recovery);     /* what the first open had no room to keep aside */
     if (err == OT_OK && eng_log_end_offset(*out) < atomic_load(&partition->high_watermark)) err = OT_ERR_CORRUPT;       /* what was read before is not there now */
     if (err == OT_OK && (err = eng_log_flush(*out, &flushed_end)) == OT_ERR_NO_SPACE) err = OT_OK;
     return err;

@@ -449,23 +449,41 @@ void broker_losses_tell(struct broker *broker)
     if (!taken) tell_later(losses);
 }
 
+/* With the mutex held. */
+static void take(const struct broker_loss *entry, struct broker_cut *out)
+{
+    out->loss = *entry;
+    (void)snprintf(out->folder, sizeof out->folder, "%s", entry->folder);
+    out->loss.folder = out->folder;
+}
+
 /* Is it noted already? Then *cut is as the entry says. */
 static bool is_known(struct broker_losses *losses, struct broker_cut *cut)
 {
     pthread_mutex_lock(&losses->mutex);
     const struct broker_loss *known = find(losses, &cut->loss);
-    if (known != NULL) {
-        cut->loss = *known;
-        (void)snprintf(cut->folder, sizeof cut->folder, "%s", known->folder);
-        cut->loss.folder = cut->folder;
-    }
+    if (known != NULL) take(known, cut);
     pthread_mutex_unlock(&losses->mutex);
     return known != NULL;
 }
 
+bool broker_loss_keeper_next(struct broker_losses *losses, struct broker_cut *io)
+{
+    bool found = false;
+    pthread_mutex_lock(&losses->mutex);
+    for (uint32_t i = 0; i < losses->count && !found; i++) {
+        const struct broker_loss *entry = losses->all[i];
+        found = entry->number > io->loss.number && entry->kind == io->loss.kind && entry->kept_bytes > 0 && entry->partition == io->loss.partition
+            && ot_uuid_equal(&entry->topic_id, &io->loss.topic_id);
+        if (found) take(entry, io);
+    }
+    pthread_mutex_unlock(&losses->mutex);
+    return found;
+}
+
 /* ---- what happens */
 
-static void name_it(const struct broker_partition *partition, struct broker_loss *loss)
+void broker_loss_name(const struct broker_partition *partition, struct broker_loss *loss)
 {
     (void)snprintf(loss->topic, sizeof loss->topic, "%s", partition->topic->name);
     loss->topic_id = partition->topic->id;
@@ -473,7 +491,7 @@ static void name_it(const struct broker_partition *partition, struct broker_loss
     loss->wall_ms = ot_exec_wall_ms(partition->core->background_exec);
 }
 
-/* A promise of so many bytes for one partition; give_room takes what was not used of it, and all of it once the entry counts. */
+/* A promise of so many bytes for one partition, and the number of a folder; give_room takes what was not used of it, and all of it once the entry counts. */
 static uint64_t take_room(struct broker_core *core, uint64_t *number_out)
 {
     struct broker_losses *losses = core->losses;
@@ -482,9 +500,17 @@ static uint64_t take_room(struct broker_core *core, uint64_t *number_out)
     const uint64_t total = (uint64_t)config->ottla_loss_keep_bytes, used = losses->kept_bytes + losses->promised_bytes;
     const uint64_t room = losses->keepers >= KEEPERS_MAX ? 0 : OT_MIN(total > used ? total - used : 0, (uint64_t)config->ottla_loss_keep_partition_bytes);
     losses->promised_bytes += room;
-    *number_out = ++losses->last;              /* of the folder alone: the entry's is its own */
+    *number_out = ++losses->last;
     pthread_mutex_unlock(&losses->mutex);
     return room;
+}
+
+uint64_t broker_loss_number(struct broker_losses *losses)
+{
+    pthread_mutex_lock(&losses->mutex);
+    const uint64_t number = ++losses->last;
+    pthread_mutex_unlock(&losses->mutex);
+    return number;
 }
 
 static void give_room(struct broker_losses *losses, uint64_t room)
@@ -494,8 +520,7 @@ static void give_room(struct broker_losses *losses, uint64_t room)
     pthread_mutex_unlock(&losses->mutex);
 }
 
-/* The folder's path, and the one around it is there. */
-static enum ot_err folder_for(const struct broker_partition *partition, uint32_t dir, uint64_t number, char out[static PATH_BYTES])
+enum ot_err broker_loss_folder(const struct broker_partition *partition, uint32_t dir, uint64_t number, char out[static PATH_BYTES])
 {
     struct broker_core *core = partition->core;
     char around[PATH_BYTES];
@@ -507,7 +532,7 @@ static enum ot_err folder_for(const struct broker_partition *partition, uint32_t
     return core->io->ops->sync_dir(core->io, eng_store_dir_path(core->store, dir));
 }
 
-static enum ot_err sync_around(const struct broker_partition *partition, uint32_t dir)
+enum ot_err broker_loss_folder_sync(const struct broker_partition *partition, uint32_t dir)
 {
     char around[PATH_BYTES];
     (void)snprintf(around, sizeof around, "%s/%s", eng_store_dir_path(partition->core->store, dir), BROKER_LOST_FOLDER);
@@ -539,9 +564,9 @@ static uint64_t keep(struct broker_partition *partition, int64_t to, struct brok
     struct eng_kept kept = { .first_offset = -1 };
     uint64_t number;
     const uint64_t room = take_room(partition->core, &number);
-    enum ot_err err = room == 0 ? OT_OK : folder_for(partition, partition->store_dir, number, folder);
+    enum ot_err err = room == 0 ? OT_OK : broker_loss_folder(partition, partition->store_dir, number, folder);
     if (err == OT_OK && room > 0) err = eng_log_keep(partition->log, to, room, folder, &kept);
-    if (err == OT_OK && kept.bytes > 0) err = sync_around(partition, partition->store_dir);
+    if (err == OT_OK && kept.bytes > 0) err = broker_loss_folder_sync(partition, partition->store_dir);
     if (err != OT_OK)
         ot_log(OT_LOG_ERROR, "loss", "not_kept", "topic=%s partition=%d from=%lld error=%s", partition->topic->name, partition->index, (long long)to, ot_err_name(err));
     const bool any = err == OT_OK && kept.bytes > 0;
@@ -577,7 +602,7 @@ static void cut_of(const struct broker_partition *partition, int64_t from, int64
     out->folder[0] = 0;
     out->loss = (struct broker_loss){ .kind = BROKER_LOSS_CUT, .reason = reason, .from = from, .end = end, .high_watermark = high_watermark, .leader_epoch = leader_epoch,
         .cut_bytes = eng_log_bytes_between(log, from, end), .kept_end = -1, .folder = out->folder };
-    name_it(partition, &out->loss);
+    broker_loss_name(partition, &out->loss);
     epochs_of(log, &out->loss);
 }
 
@@ -680,76 +705,6 @@ void broker_loss_of_election(struct broker_partition *partition)
     soon->core = core;
     soon->loss = (struct broker_loss){ .kind = BROKER_LOSS_ELECTION, .reason = broker_loss_reason(row->loss), .from = row->loss_from >= 0 ? row->loss_from : replica->epoch_start, .end = -1,
         .high_watermark = replica->high_watermark, .leader_epoch = row->loss_epoch + 1, .last_epoch = row->loss_epoch, .kept_end = -1, .folder = "" };
-    name_it(partition, &soon->loss);
+    broker_loss_name(partition, &soon->loss);
     soon_add(soon);
-}
-
-/* ---- recovery: the cut bytes lie beside the log, in files that no tool takes for segments */
-
-static bool is_cut(const struct ot_io_entry *entry)
-{
-    const size_t bytes = strlen(entry->name);
-    return !entry->is_dir && bytes >= 24 && strcmp(entry->name + bytes - 4, ".cut") == 0;
-}
-
-static void first_cut(void *arg, const struct ot_io_entry *entry)
-{
-    int64_t *first = arg;
-    const int64_t offset = is_cut(entry) ? strtoll(entry->name, NULL, 10) : -1;
-    if (offset >= 0 && (*first < 0 || offset < *first)) *first = offset;
-}
-
-/* A crash came between the copy and its entry: from where it is. -1: there is none, or the entry that could not move it says where it is. */
-static int64_t cut_untold(struct broker_losses *losses, const char *dir_path)
-{
-    int64_t first = -1;
-    bool told = false;
-    if (losses->io->ops->list(losses->io, dir_path, first_cut, &first) != OT_OK || first < 0) return -1;
-    pthread_mutex_lock(&losses->mutex);
-    for (uint32_t i = 0; i < losses->count; i++) told |= strcmp(losses->all[i]->folder, dir_path) == 0;
-    pthread_mutex_unlock(&losses->mutex);
-    return told ? -1 : first;
-}
-
-struct moving { struct ot_io *io; const char *from, *to; uint64_t bytes; enum ot_err err; };
-
-static void move_one(void *arg, const struct ot_io_entry *entry)
-{
-    struct moving *moving = arg;
-    char from[PATH_BYTES], to[PATH_BYTES];
-    struct ot_io_stat stat;
-    const size_t bytes = strlen(entry->name);
-    if (moving->err != OT_OK || !is_cut(entry)) return;
-    const int from_bytes = snprintf(from, sizeof from, "%s/%s", moving->from, entry->name), to_bytes = snprintf(to, sizeof to, "%s/%.*s.log", moving->to, (int)bytes - 4, entry->name);
-    if (from_bytes >= (int)sizeof from || to_bytes >= (int)sizeof to) return;
-    if (moving->io->ops->stat(moving->io, from, &stat) == OT_OK) moving->bytes += stat.bytes;
-    moving->err = moving->io->ops->rename(moving->io, from, to);
-}
-
-void broker_loss_of_recovery(struct broker_partition *partition, struct eng_log *log, const struct eng_recovery *recovery)
-{
-    struct broker_core *core = partition->core;
-    char folder[PATH_BYTES] = "";
-    const int64_t from = core->losses == NULL ? -1 : recovery->kept_aside ? recovery->cut_offset : cut_untold(core->losses, eng_log_dir_path(log));
-    if (from < 0) return;
-    struct broker_loss loss = { .kind = BROKER_LOSS_RECOVERY, .reason = "damage", .from = from, .end = -1, .high_watermark = atomic_load(&partition->high_watermark),
-        .leader_epoch = -1, .last_epoch = -1, .cut_bytes = recovery->cut_bytes, .kept_end = -1, .folder = "" };
-    name_it(partition, &loss);
-    struct moving moving = { .io = core->io, .from = eng_log_dir_path(log), .to = folder };
-    uint64_t number;
-    const uint64_t room = take_room(core, &number);    /* they take no more room than they did before: the bound is not for them */
-    if (folder_for(partition, eng_log_store_dir(log), number, folder) == OT_OK && core->io->ops->mkdir(core->io, folder) == OT_OK) {
-        moving.err = core->io->ops->list(core->io, moving.from, move_one, &moving);
-        if (moving.err == OT_OK) moving.err = core->io->ops->sync_dir(core->io, folder);
-        if (moving.err == OT_OK) moving.err = sync_around(partition, eng_log_store_dir(log));
-        loss.folder = folder;
-    } else {
-        moving.err = OT_ERR_IO;
-        loss.folder = eng_log_dir_path(log);   /* where recovery put them */
-    }
-    loss.kept = moving.err == OT_OK ? BROKER_LOSS_KEPT_ALL : BROKER_LOSS_KEPT_PART;
-    loss.kept_bytes = moving.bytes;
-    if (!recovery->kept_aside) loss.cut_bytes = moving.bytes;
-    ot_ignore(broker_loss_note(core->losses, &loss), "told in the log");
-    give_room(core->losses, room);
 }

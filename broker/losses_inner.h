@@ -30,7 +30,17 @@ void broker_loss_cut_done(struct broker_partition *partition, struct broker_cut 
 void broker_loss_of_election(struct broker_partition *partition);
 /* Entries that were not told yet become events, one after the other, until each is kept there. Any thread, never blocks; called each second. */
 void broker_losses_tell(struct broker *broker);
-/* On an I/O thread, after the log was opened. */
+/* On an I/O thread, after the log was opened and before anybody else may use it: what lies beside it that a recovery cut, this one or one before, is noted, then moved to where it is kept. */
 void broker_loss_of_recovery(struct broker_partition *partition, struct eng_log *log, const struct eng_recovery *recovery);
+
+/* ---- for broker/losses_recovery.c */
+
+void broker_loss_name(const struct broker_partition *partition, struct broker_loss *loss);         /* whose it is, and when */
+uint64_t broker_loss_number(struct broker_losses *losses);                                         /* of a folder alone: an entry's is its own */
+/* Where something of that partition is kept in that log directory; the folder around it is there, on disk. Blocks. */
+OT_MUST_CHECK enum ot_err broker_loss_folder(const struct broker_partition *partition, uint32_t dir, uint64_t number, char out[static BROKER_LOSS_PATH_BYTES]);
+OT_MUST_CHECK enum ot_err broker_loss_folder_sync(const struct broker_partition *partition, uint32_t dir);     /* the name of one that was made there */
+/* The next entry behind *io (by number) of the same kind and partition that keeps something. */
+bool broker_loss_keeper_next(struct broker_losses *losses, struct broker_cut *io);
 
 #endif

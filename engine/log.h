@@ -46,7 +46,7 @@ struct eng_log_config {
 struct eng_recovery {
     uint64_t scanned_bytes, cut_bytes;     /* read past the recovery point; removed from the tail */
     int64_t cut_offset;                    /* first offset no longer there, -1 if nothing was cut */
-    bool kept_aside;                       /* valid batches followed a bad one: the cut bytes lie in *.cut beside the log */
+    bool kept_aside;                       /* valid batches followed a bad one: the cut bytes lie in *.cut beside the log, or, without room for that, still in it (eng_log_full) */
     bool epochs_rebuilt;                   /* the epoch file was lost, damaged or did not know what the batches say: no crash does that */
     uint32_t epochs_mended;                /* batches whose leader epoch was above every one there ever was: it was written anew */
     uint32_t indexes_rebuilt, segments;

@@ -289,7 +289,7 @@ static enum ot_err open_aside(struct eng_log *log, int64_t offset, char path[sta
     return err;
 }
 
-/* Copies [pos, end) of an open file into a .cut file, synced. */
+/* Copies [pos, end) of an open file into a .cut file, synced with its name: the bytes are cut off next. */
 static enum ot_err copy_aside(struct recovery *r, int from_fd, uint64_t pos, uint64_t end, int64_t offset)
 {
     struct ot_io *io = r->log->io;
@@ -306,6 +306,7 @@ static enum ot_err copy_aside(struct recovery *r, int from_fd, uint64_t pos, uin
     }
     if (err == OT_OK) err = io->ops->fdatasync(io, fd);
     io->ops->close(io, fd);
+    if (err == OT_OK) err = io->ops->sync_dir(io, r->log->dir_path);
     if (err != OT_OK) ot_ignore(io->ops->unlink(io, path), "a partial copy; the bytes are still in the log");
     return err;
 }
