@@ -2,7 +2,8 @@
  *
  *   election   a leader from what was left (contest.h): its new leader notes which offsets may be lost, upwards without end. Also a sole replica that its machine's crash may have cut
  *   cut        a follower's log is cut below its high watermark, or where an earlier election gave something up: offsets, epochs, and the batches themselves, copied aside before
- *   recovery   a start found damage with whole batches behind it (engine/log_recover.c): these were kept aside, and how they get here is said in broker/losses_recovery.c.
+ *   recovery   a start found damage with whole batches behind it (engine/log_recover.c): these were kept aside, and how they get here is said in broker/losses_recovery.c. With an end: records that had
+ *              been synced are gone, and nobody else may have them
  *
  *   <metadata folder>/losses/<number>.loss      u32 CRC32C of what follows | LossRecord with its version in front. Made under another name, synced, renamed, the folder synced
  *   <log dir>/__ottla_lost/<number>-<topic>-<partition>/<first offset>.log       what was kept: a plain segment, which `ottla log dump` and Kafka's dump tool read

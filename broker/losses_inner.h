@@ -32,6 +32,8 @@ void broker_loss_of_election(struct broker_partition *partition);
 void broker_losses_tell(struct broker *broker);
 /* On an I/O thread, after the log was opened and before anybody else may use it: what lies beside it that a recovery cut, this one or one before, is noted, then moved to where it is kept. */
 void broker_loss_of_recovery(struct broker_partition *partition, struct eng_log *log, const struct eng_recovery *recovery);
+/* During the open: [from, end) had been synced, and is not there. arg: the partition. */
+void broker_loss_of_gone(void *arg, int64_t from, int64_t end);
 
 /* ---- for broker/losses_recovery.c */
 

@@ -124,3 +124,13 @@ void broker_loss_of_recovery(struct broker_partition *partition, struct eng_log 
     if (broker_loss_note(core->losses, &loss) == OT_OK && moves) move_all(&cuts, folder);
     else if (moves) ot_ignore(core->io->ops->rmdir(core->io, folder), "it is empty; the files stay beside the log, and the next start tries again");
 }
+
+void broker_loss_of_gone(void *arg, int64_t from, int64_t end)
+{
+    struct broker_partition *partition = arg;
+    struct broker_loss loss = { .kind = BROKER_LOSS_RECOVERY, .reason = "damage", .from = from, .end = end, .high_watermark = atomic_load(&partition->high_watermark), .leader_epoch = -1,
+        .last_epoch = -1, .kept_end = -1, .folder = "" };
+    if (partition->core->losses == NULL) return;
+    broker_loss_name(partition, &loss);
+    ot_ignore(broker_loss_note(partition->core->losses, &loss), "told in the log");
+}

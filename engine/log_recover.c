@@ -675,6 +675,8 @@ enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how,
     int64_t end = atomic_load(&log->log_end_offset);
     if (how->recovery_point > end) {       /* all below it was synced and never taken back: the disk or somebody took it */
         ot_log(OT_LOG_ERROR, "log", "synced_records_gone", "dir=%s end=%" PRId64 " synced_end=%" PRId64, log->dir_path, end, how->recovery_point);
+        const int64_t from = OT_MAX(end, atomic_load(&log->log_start_offset));         /* what is below the log start was deleted */
+        if (how->gone != NULL && !out->kept_aside && from < how->recovery_point) how->gone(how->gone_arg, from, how->recovery_point);
         /* else what is appended now counts as synced after a crash, and its torn end as a failing disk */
         if ((err = eng_store_recovery_lower(log->store, log->store_dir, log->name, end)) == OT_ERR_NO_SPACE) {
             eng_log_give_up(log, err, "lowering the recovery point");

@@ -176,12 +176,38 @@ static void what_a_full_disk_left_in_the_log_is_noted_when_it_is_cut(void **stat
     end(state, losses);
 }
 
+/* The disk lost what it had synced: whoever leads with such a log gives these offsets out again. */
+static void records_that_were_on_disk_and_are_gone_are_noted(void **state)
+{
+    for (int machine = 0; machine < 2; machine++) {
+        bool died = true;
+        for (uint64_t calls = 0; died; calls++) {
+            assert_int_equal(fixture_setup(state), 0);
+            struct core_fixture *f = *state;
+            (void)put(f, 3, 100);
+            fixture_stop(f);
+            assert_int_equal(io_of(f)->ops->unlink(io_of(f), LOG_FILE), OT_OK);
+            assert_int_equal(io_of(f)->ops->sync_dir(io_of(f), "/sim/a/t-0"), OT_OK);
+            died = start_that_dies(f, calls, machine);
+            fixture_start(f);
+            struct broker_losses *losses = open_ledger(f, "/sim/a");
+            open_one(f, 3);
+            assert_int_equal(eng_log_end_offset(fixture_partition(f, 0)->log), 0);
+            const struct seen seen = seen_in(f);
+            if (seen.count == 0) fail_msg("no entry, the start before died at call %llu", (unsigned long long)calls);
+            assert_true(seen.last.kind == BROKER_LOSS_RECOVERY && seen.last.from == 0 && seen.last.end == 3 && seen.last.high_watermark == 3 && seen.last.kept == BROKER_LOSS_KEPT_NOTHING);
+            end(state, losses);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_recovery_cut_is_noted_once_wherever_the_next_crash_comes),
         cmocka_unit_test(what_cannot_be_noted_stays_beside_the_log),
         cmocka_unit_test(what_a_full_disk_left_in_the_log_is_noted_when_it_is_cut),
+        cmocka_unit_test(records_that_were_on_disk_and_are_gone_are_noted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
