@@ -319,6 +319,7 @@ static void ticked(struct broker_core *core, int64_t now_us)
 {
     broker_groups_ticked(core, now_us);
     broker_losses_tell(broker_of_core(core));
+    broker_losses_settle(broker_of_core(core));
 }
 
 static enum ot_err open_partitions(struct broker *broker)

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define BROKER_LOST_FOLDER "__ottla_lost"
-enum { FILE_BYTES_MAX = 64 << 10, PATH_BYTES = BROKER_LOSS_PATH_BYTES, KEEPERS_MAX = BROKER_LOSSES_MAX / 2 };
+enum { FILE_BYTES_MAX = 64 << 10, SETTLED_BYTES_MAX = 100, PATH_BYTES = BROKER_LOSS_PATH_BYTES, KEEPERS_MAX = BROKER_LOSSES_MAX / 2 };
 
 struct soon;
 struct broker_losses {
@@ -30,6 +30,9 @@ struct broker_losses {
     bool noting;
     struct { bool busy; struct ot_task task; struct broker *broker; uint64_t number; } telling;      /* one event at a time */
     _Atomic bool made;                         /* the folder is there */
+    _Atomic int64_t settled;                   /* as the file says */
+    struct { struct ot_task task; struct broker_core *core; int64_t version /* of the last look, -1 none */; bool begun; } settling;      /* the ticker's, then its task's */
+    bool owes;                                 /* an election that could not be noted, since the start */
 };
 
 static const char *const kinds[] = { [BROKER_LOSS_ELECTION] = "election", [BROKER_LOSS_CUT] = "cut", [BROKER_LOSS_RECOVERY] = "recovery" };
@@ -121,6 +124,8 @@ static struct broker_loss *decode(const uint8_t *data, size_t bytes, uint64_t nu
     return loss_new(&loss, record.folder);
 }
 
+#define SETTLED_NAME "settled"
+
 static bool file_path(const struct broker_losses *losses, uint64_t number, char out[static PATH_BYTES])
 {
     const int bytes = snprintf(out, PATH_BYTES, "%s/%020" PRIu64 ".loss", losses->path, number);
@@ -210,10 +215,22 @@ static void number_of(void *arg, const struct ot_io_entry *entry)
     numbers->all[numbers->count++] = number;
 }
 
+static int64_t load_settled(const struct broker_losses *losses)
+{
+    char path[PATH_BYTES], *text = NULL;
+    int64_t version = -1;
+    const int bytes = snprintf(path, sizeof path, "%s/" SETTLED_NAME, losses->path);
+    if (bytes < 0 || bytes >= (int)sizeof path || ot_io_read_file(losses->io, path, SETTLED_BYTES_MAX, &text, NULL) != OT_OK) return -1;
+    if (sscanf(text, "version: 0\nsettled: %" SCNd64, &version) != 1) version = -1;
+    free(text);
+    return version;
+}
+
 static enum ot_err load(struct broker_losses *losses)
 {
     char path[PATH_BYTES];
     struct numbers numbers = { 0 };
+    losses->settled = load_settled(losses);
     enum ot_err err = losses->io->ops->list(losses->io, losses->path, number_of, &numbers);
     losses->made = err == OT_OK;
     if (err == OT_ERR_NOT_FOUND) err = OT_OK;
@@ -230,6 +247,7 @@ enum ot_err broker_losses_open(struct ot_io *io, const char *meta_path, struct b
     if (losses == NULL) return OT_ERR_NO_MEMORY;
     losses->io = io;
     losses->last_link = &losses->first;
+    losses->settling.version = -1;
     pthread_mutex_init(&losses->mutex, NULL);
     enum ot_err err = asprintf(&losses->path, "%s/losses", meta_path) < 0 ? OT_ERR_NO_MEMORY : OT_OK;
     if (err == OT_OK) err = load(losses);
@@ -659,8 +677,9 @@ static void soon_run(struct ot_task *task)
     struct soon *soon = OT_CONTAINER(task, struct soon, task), *next;
     struct broker_core *core = soon->core;
     struct broker_losses *losses = core->losses;
-    ot_ignore(broker_loss_note(losses, &soon->loss), "told in the log; the row says it still, and the next start looks again");
+    const enum ot_err err = broker_loss_note(losses, &soon->loss);     /* failed: told in the log; the row says it still, and the next start looks again */
     pthread_mutex_lock(&losses->mutex);
+    losses->owes |= err != OT_OK;
     next = losses->first;
     if (next != NULL) losses->first = next->next;
     if (losses->first == NULL) losses->last_link = &losses->first;
@@ -687,24 +706,89 @@ static void soon_add(struct soon *soon)
     if (now) ot_exec_post(soon->core->flush_exec, &soon->task);
 }
 
+/* Where records of epochs behind that one begin: what may be lost lies above the end of those before. With the partition's mutex. */
+static int64_t end_of_epoch(const struct broker_partition *partition, int32_t epoch)
+{
+    const struct eng_epoch_end end = eng_epochs_end(eng_log_epochs(partition->log), epoch, eng_log_end_offset(partition->log));
+    return end.epoch < 0 ? partition->replica.epoch_start : end.end_offset;
+}
+
 void broker_loss_of_election(struct broker_partition *partition)
 {
     struct broker_core *core = partition->core;
+    struct broker_losses *losses = core->losses;
     const struct replica *replica = &partition->replica;
     const struct coord_partition *row = &replica->row;
-    const bool at_once = row->loss_epoch + 1 == row->leader_epoch, again = row->replica_count > 1;      /* it may have crashed before it was noted */
+    const int64_t settled = losses == NULL ? -1 : atomic_load(&losses->settled);
+    const bool sole = row->replica_count == 1, at_once = row->loss_epoch + 1 == row->leader_epoch, missed = settled >= 0 && row->loss_version > settled;
+    const bool again = !sole || missed;        /* it may have crashed before it was noted */
     const bool begun_so = replica->role == REPLICA_LEADER && row->loss_version >= 0 && row->loss_leader == core->node_id && (at_once || again);
     /* a sole replica always leads again: in a class that waits for its disk nothing that was acknowledged is gone */
-    const bool nothing = row->replica_count == 1 && replica_class_now(replica) != REPLICA_REPLICATED;
-    if (core->losses == NULL || !begun_so || nothing) return;
+    const bool nothing = sole && replica_class_now(replica) != REPLICA_REPLICATED;
+    if (losses == NULL || !begun_so || nothing) return;
     struct soon *soon = calloc(1, sizeof *soon);
     if (soon == NULL) {
         ot_log(OT_LOG_ERROR, "loss", "entry_not_written", "kind=election topic=%s partition=%d from=%lld error=NO_MEMORY", partition->topic->name, partition->index, (long long)row->loss_from);
         return;
     }
     soon->core = core;
-    soon->loss = (struct broker_loss){ .kind = BROKER_LOSS_ELECTION, .reason = broker_loss_reason(row->loss), .from = row->loss_from >= 0 ? row->loss_from : replica->epoch_start, .end = -1,
-        .high_watermark = replica->high_watermark, .leader_epoch = row->loss_epoch + 1, .last_epoch = row->loss_epoch, .kept_end = -1, .folder = "" };
+    soon->loss = (struct broker_loss){ .kind = BROKER_LOSS_ELECTION, .reason = broker_loss_reason(row->loss), .from = row->loss_from >= 0 ? row->loss_from : end_of_epoch(partition, row->loss_epoch),
+        .end = -1, .high_watermark = replica->high_watermark, .leader_epoch = row->loss_epoch + 1, .last_epoch = row->loss_epoch, .kept_end = -1, .folder = "" };
     broker_loss_name(partition, &soon->loss);
     soon_add(soon);
+}
+
+/* ---- a sole replica whose start was killed before its entry was written: the next start's row does not tell it from one that had nothing to note, in another durability class */
+
+enum ot_err broker_loss_settled(struct broker_losses *losses, int64_t version)
+{
+    char path[PATH_BYTES], text[SETTLED_BYTES_MAX];
+    const int path_bytes = snprintf(path, sizeof path, "%s/" SETTLED_NAME, losses->path), bytes = snprintf(text, sizeof text, "version: 0\nsettled: %" PRId64 "\n", version);
+    enum ot_err err = path_bytes < 0 || path_bytes >= (int)sizeof path ? OT_ERR_TOO_LARGE : make_folder(losses);
+    if (err == OT_OK) err = ot_io_replace_file(losses->io, path, text, (size_t)bytes, true);
+    if (err == OT_OK) atomic_store(&losses->settled, version);
+    return err;
+}
+
+static void settle_run(struct ot_task *task)
+{
+    struct broker_losses *losses = OT_CONTAINER(task, struct broker_losses, settling.task);
+    struct broker_core *core = losses->settling.core;
+    ot_ignore(broker_loss_settled(losses, losses->settling.version), "the next start looks at more rows than it has to");
+    atomic_fetch_sub(&core->work_open, 1);
+}
+
+static bool may_lead(const struct broker_view *view, int32_t id)
+{
+    struct broker_view_broker broker;
+    struct ot_arena arena;
+    uint8_t room[4096];
+    ot_arena_init_with(&arena, room, sizeof room, 64u << 10);
+    const bool may = broker_view_next_broker(view, id - 1, &arena, &broker) && broker.id == id && !broker.fenced;
+    ot_arena_free(&arena);
+    return may;
+}
+
+void broker_losses_settle(struct broker *broker)
+{
+    struct broker_core *core = &broker->core;
+    struct broker_losses *losses = core->losses;
+    struct broker_view_cluster cluster;
+    if (losses == NULL || losses->settling.begun || atomic_load(&core->stopping)) return;
+    const struct broker_view *view = broker_view_take(broker);
+    broker_view_cluster(view, &cluster);
+    const bool serves = may_lead(view, broker->node_id) && atomic_load(&core->partitions_pending) == 0 && atomic_load(&core->partitions_failed) == 0;
+    broker_view_give(view);
+    pthread_mutex_lock(&losses->mutex);
+    const bool quiet = serves && !losses->noting && !losses->owes;
+    pthread_mutex_unlock(&losses->mutex);
+    losses->settling.begun = quiet && losses->settling.version >= 0;
+    if (!losses->settling.begun) {             /* seen a tick ago, its rows have reached the partitions by now */
+        losses->settling.version = quiet ? cluster.version : -1;
+        return;
+    }
+    losses->settling.core = core;
+    losses->settling.task.run = settle_run;
+    atomic_fetch_add(&core->work_open, 1);
+    ot_exec_post(core->flush_exec, &losses->settling.task);
 }

@@ -28,6 +28,10 @@ void broker_loss_of_restart(struct broker_partition *partition, int32_t leader_e
 void broker_loss_cut_done(struct broker_partition *partition, struct broker_cut *cut);
 /* With the partition's mutex, when it begins to lead: did an election give something up? Noted soon, on a thread that may block; looked at again at each start. */
 void broker_loss_of_election(struct broker_partition *partition);
+/* On the housekeeper's thread, each second. Once per start, when all partitions are open, this broker may lead and every election is noted: up to which version of the metadata that is so. Of a
+ * sole replica the next start looks at later elections again. */
+void broker_losses_settle(struct broker *broker);
+OT_MUST_CHECK enum ot_err broker_loss_settled(struct broker_losses *losses, int64_t version);     /* blocks */
 /* Entries that were not told yet become events, one after the other, until each is kept there. Any thread, never blocks; called each second. */
 void broker_losses_tell(struct broker *broker);
 /* On an I/O thread, after the log was opened and before anybody else may use it: what lies beside it that a recovery cut, this one or one before, is noted, then moved to where it is kept. */

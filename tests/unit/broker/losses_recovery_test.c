@@ -201,6 +201,43 @@ static void records_that_were_on_disk_and_are_gone_are_noted(void **state)
     }
 }
 
+/* The only replica leads from what the power cut left of its log, since version 9 of the metadata. */
+static void lead_alone(struct core_fixture *f, int32_t leader_epoch, const char *durability)
+{
+    const struct coord_partition state = { .replicas = { 1 }, .replica_count = 1, .isr = 1, .leader = 1, .leader_epoch = leader_epoch, .partition_epoch = leader_epoch, .min_isr = 1, .last_leader = -1,
+        .last_leader_epoch = -1, .durable_since = -1, .last_members = 1, .loss_version = 9, .loss_epoch = 3, .loss_leader = 1, .loss = COORD_LOSS_CRASH, .loss_from = -1 };
+    const struct broker_partition_row row = { .topic = "t", .topic_id = fixture_id(7), .partition = 0, .partition_epoch = leader_epoch, .leader = 1, .leader_epoch = leader_epoch, .min_isr = 1,
+        .isr = state.replicas, .isr_count = 1, .replicas = state.replicas, .replica_count = 1, .state = &state };
+    struct broker_topic_config config;
+    const char *keys[] = { "ottla.durability" }, *values[] = { durability };
+    broker_topic_config_effective(f->config, keys, values, 1, &config);
+    broker_partition_apply(f->broker, &row, &config, f->home, fixture_opened, f);
+    run(f);
+    assert_int_equal(f->open_err, OT_OK);
+}
+
+/* The start after a power cut, epoch 4, is killed before it wrote the entry; the next one, epoch 6, is that of a killed process. */
+static void a_sole_replica_whose_start_was_killed_notes_what_it_may_have_lost_at_the_next_one(void **state)
+{
+    static const struct { const char *durability; int64_t settled; uint32_t entries; } cases[] = { { "replicated", 8, 1 }, { "replicated", 9, 0 }, { "replicated", -1, 0 }, { "fsync", 8, 0 } };
+    for (size_t i = 0; i < OT_ARRAY_COUNT(cases); i++) {
+        assert_int_equal(fixture_setup(state), 0);
+        struct core_fixture *f = *state;
+        (void)put(f, 3, 100);
+        fixture_stop(f);
+        fixture_start(f);
+        struct broker_losses *losses = open_ledger(f, "/sim/a");
+        if (cases[i].settled >= 0) assert_int_equal(broker_loss_settled(losses, cases[i].settled), OT_OK);
+        broker_losses_close(losses);
+        losses = open_ledger(f, "/sim/a");
+        lead_alone(f, 6, cases[i].durability);
+        const struct seen seen = seen_in(f);
+        assert_int_equal(seen.count, cases[i].entries);
+        assert_true(seen.count == 0 || (seen.last.kind == BROKER_LOSS_ELECTION && seen.last.from == 3 && seen.last.leader_epoch == 4 && seen.last.last_epoch == 3));
+        end(state, losses);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +245,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_noted_stays_beside_the_log),
         cmocka_unit_test(what_a_full_disk_left_in_the_log_is_noted_when_it_is_cut),
         cmocka_unit_test(records_that_were_on_disk_and_are_gone_are_noted),
+        cmocka_unit_test(a_sole_replica_whose_start_was_killed_notes_what_it_may_have_lost_at_the_next_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
