@@ -70,6 +70,7 @@ static void fill(const struct dev *dev, uint32_t at, struct words *words)
     add_set(words, "node.id", id);
     add_set(words, "coordinator.voters", dev->voters);
     add_place(words, dev, "listeners", "PLAINTEXT://", one->port);
+    add_place(words, dev, "peer.listeners", "", one->port + 1u);       /* of who does not vote coordinator.voters has none */
     add_place(words, dev, "grpc.listeners", "", one->port + 2u);
     add_place(words, dev, "rest.listeners", "http://", (uint32_t)one->port + REST);
 }

@@ -588,6 +588,26 @@ def test_three_brokers_for_trying_are_one_command(run_directory):
         log.close()
 
 
+@pytest.mark.parametrize("count", [2, 4])
+def test_brokers_for_trying_of_which_some_do_not_vote(run_directory, count):
+    directory = run_directory / f"dev-{count}"
+    directory.mkdir()
+    base = next(p for p in range(20000 + harness.os.getpid() % 9000, 32000, 40) if all(harness.reserve(p + i) for i in range(40)))
+    with open(directory / "out", "w+", encoding="utf-8") as log:
+        process = harness.subprocess.Popen([harness.BINARY, "server", "--dev", str(count), "--set", f"listeners=PLAINTEXT://127.0.0.1:{base}"], cwd=directory, stdout=log, stderr=log,
+                                           stdin=harness.subprocess.DEVNULL)
+        try:
+            harness.until(lambda: "all are ready." in (directory / "out").read_text(), 30, lambda: (directory / "out").read_text())
+            rows = json.loads(harness.http(f"http://127.0.0.1:{base + 3}/v1/brokers", timeout_s=5)[2])["items"]
+            assert len(rows) == count and sum(row["is_voter"] for row in rows) == count - 1
+            process.send_signal(harness.signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait(60)
+
+
 def test_no_broker_for_trying_starts_where_a_port_is_taken(tmp_path):
     base = next(p for p in range(20000 + harness.os.getpid() % 9000, 32000, 40) if all(harness.reserve(p + i) for i in range(30)))
     with socket.socket() as taken:
