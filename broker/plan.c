@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BALANCE_ROUNDS = 4 /* what comes later changes what was best for those before */ };
+enum { KEEPING_ROUNDS = 2, BALANCE_ROUNDS = 6 /* the first ones with each topic's shares kept; what comes later changes what was best for those before */ };
 enum { ROW_ARENA_BYTES = 256 << 10, BROKER_ARENA_BYTES = 16 << 20 };
 
 struct place {                                             /* a broker, with what it holds by what was planned so far */
@@ -13,6 +13,7 @@ struct place {                                             /* a broker, with wha
     uint32_t rack;                                         /* number of its rack; those without one share 0 */
     bool live, takes, emptied;
     uint32_t replicas, preferred;
+    uint32_t topic_replicas, topic_preferred;              /* of the topic that is walked, as far as it was walked, by what was planned */
 };
 struct planning {
     const struct broker_view *view;
@@ -21,6 +22,8 @@ struct planning {
     struct broker_plan *out;
     struct place *places; uint32_t place_count, place_cap;
     uint32_t most, least, most_preferred, least_preferred;     /* shares of a broker that takes some */
+    struct ot_uuid topic_id; uint32_t topic_share, topic_leads;/* the topic that is walked, and the share of a broker in it */
+    uint32_t round;                                            /* in the first nobody gives away its share of a topic, rounded up, in the second rounded down: else the first topics would make up for all */
     uint32_t most_moves, changes;
     struct ot_map moved;                                       /* of partitions that have a move: which one, from 1 on */
     enum ot_err error;
@@ -204,26 +207,30 @@ static void spread_replicas(struct planning *p, struct list *list)
         struct place *to = from == NULL ? NULL : best(p, list, list->ids[i]);
         if (to == NULL || !from->takes) continue;          /* who is dead or leaves is not for a balance to judge */
         const uint32_t now = shares(p, list, -1, from->id), then = shares(p, list, from->id, to->id);
-        const bool above = (from->replicas > p->most && to->replicas < p->most) || (from->replicas > p->least && to->replicas < p->least);
+        const bool above = ((from->replicas > p->most && to->replicas < p->most) || (from->replicas > p->least && to->replicas < p->least))
+            && from->topic_replicas >= p->topic_share;
         if (then < now || (then == now && above)) put(p, list, i, to);
     }
 }
 
 static void spread_leaders(struct planning *p, struct list *list)
 {
-    struct place *first = place_of(p, list->ids[0]);
-    if (first == NULL) return;
+    struct place *first = place_of(p, list->ids[0]), *found = NULL;
+    int32_t at = 0;
+    if (first == NULL || (first->takes && first->topic_preferred < p->topic_leads)) return;
     for (int32_t i = 1; i < list->count; i++) {
         struct place *other = place_of(p, list->ids[i]);
-        if (other == NULL || !other->takes) continue;
+        if (other == NULL || !other->takes || (found != NULL && other->topic_preferred >= found->topic_preferred)) continue;
         const bool above = (first->preferred > p->most_preferred && other->preferred < p->most_preferred) || (first->preferred > p->least_preferred && other->preferred < p->least_preferred);
         if (!above && first->takes) continue;
-        first->preferred--;
-        other->preferred++;
-        list->ids[i] = first->id;
-        list->ids[0] = other->id;
-        return;
+        found = other;
+        at = i;
     }
+    if (found == NULL) return;
+    first->preferred--;
+    found->preferred++;
+    list->ids[at] = first->id;
+    list->ids[0] = found->id;
 }
 
 static bool balance(struct planning *p, const struct broker_view_partition *row, struct list *list)
@@ -303,6 +310,38 @@ static void plan_one(struct planning *p, const struct broker_view_topic *topic, 
     p->changes++;
     if (planned == NULL && p->out->move_count == p->most_moves) p->out->cut = true;
     else keep(p, topic, row, &key, &list);
+}
+
+static void begin_topic(struct planning *p, const struct broker_view_topic *topic, int32_t replicas)
+{
+    uint32_t brokers = 0;
+    for (uint32_t i = 0; i < p->place_count; i++) {
+        p->places[i].topic_replicas = p->places[i].topic_preferred = 0;
+        brokers += p->places[i].takes;
+    }
+    const uint64_t leads = (uint64_t)topic->partition_count, all = leads * (uint64_t)replicas, up = p->round == 0 ? brokers - 1 : 0;
+    const bool keeping = p->round < KEEPING_ROUNDS && brokers > 0;
+    p->topic_id = topic->id;
+    p->topic_leads = keeping ? (uint32_t)((leads + up) / brokers) : 0;
+    p->topic_share = keeping ? (uint32_t)((all + up) / brokers) : 0;
+}
+
+static void plan_next(struct planning *p, const struct broker_view_topic *topic, const struct broker_view_partition *row)
+{
+    struct partition_key key;
+    memset(&key, 0, sizeof key);
+    key.topic_id = topic->id;
+    key.partition = row->index;
+    if (!ot_uuid_equal(&p->topic_id, &topic->id)) begin_topic(p, topic, row->replicas.count);
+    plan_one(p, topic, row);
+    const struct broker_plan_move *planned = move_of(p, &key);
+    const struct broker_view_ids ids = planned != NULL ? (struct broker_view_ids){ planned->to, planned->to_count } : row->replicas;
+    for (int32_t i = 0; i < ids.count; i++) {
+        struct place *one = place_of(p, ids.ids[i]);
+        if (one == NULL) continue;
+        one->topic_replicas++;
+        one->topic_preferred += i == 0;
+    }
 }
 
 static void count_one(struct planning *p, const struct broker_view_topic *topic, const struct broker_view_partition *row)
@@ -388,10 +427,11 @@ enum ot_err broker_plan(const struct broker_view *view, const struct broker_plan
     if (load_brokers(&p) && (p.error = check(&p, id_out)) == OT_OK) {
         walk(&p, true, count_one);
         find_shares(&p);
-        for (int round = 0; round < (ask->goal == BROKER_PLAN_BALANCE ? BALANCE_ROUNDS : 1); round++) {
+        for (; p.round < (ask->goal == BROKER_PLAN_BALANCE ? BALANCE_ROUNDS : 1); p.round++) {
             p.changes = out->busy = 0;
-            walk(&p, false, plan_one);
-            if (p.changes == 0) break;
+            p.topic_id = (struct ot_uuid){ 0 };
+            walk(&p, false, plan_next);
+            if (p.changes == 0 && p.round >= KEEPING_ROUNDS) break;
         }
         drop_same(out);
     }

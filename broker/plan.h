@@ -2,7 +2,8 @@
  *
  *   EMPTY     every replica of the given brokers goes to the broker that holds fewest of those whose rack suits best; its place in the list stays, so who was preferred is replaced
  *   FACTOR    as many replicas as said: newcomers by rack, then by load; out go the dead, then those not in sync, then those that share a rack, then the most loaded, the preferred last
- *   BALANCE   replicas from who has more than its share to who has less, never into a worse spread over racks; then preferred leaders likewise, by order alone where that does
+ *   BALANCE   replicas from who has more than its share to who has less, never into a worse spread over racks; then preferred leaders likewise, by order alone where that does. Each topic
+ *             gives its part where that is enough, so that a broker that comes is given some of each, not all of the first
  *
  * rule    a partition that is being moved already is left alone; brokers that are fenced, stop or leave get nothing
  * bounds  moves_max moves, all in the plan's arena; two walks over the partitions

@@ -168,6 +168,39 @@ static void a_rebalance_makes_shares_equal_with_as_few_moves_as_that_takes(void 
     for (int i = 1; i <= 3; i++) assert_true(held[i] >= 11 && held[i] <= 12 && preferred[i] >= 7 && preferred[i] <= 8);
 }
 
+/* How many partitions of the topic are moved, and have this broker first then. */
+static int firsts(const char *name, int32_t broker)
+{
+    int count = 0;
+    for (uint32_t i = 0; i < plan.move_count; i++) count += ot_str_equal(plan.moves[i].topic, ot_str_of(name)) && (broker < 0 || plan.moves[i].to[0] == broker);
+    return count;
+}
+
+static void a_rebalance_spreads_each_topic_and_not_the_first_for_all(void **state)
+{
+    (void)state;
+    registers(1, NULL);
+    registers(2, NULL);
+    topic("a", 4, (const int32_t[]){ 1 }, 1);
+    topic("b", 4, (const int32_t[]){ 1 }, 1);
+    topic("c", 1, (const int32_t[]){ 1 }, 1);
+    topic("d", 1, (const int32_t[]){ 1 }, 1);
+    assert_int_equal(make((struct broker_plan_ask){ .goal = BROKER_PLAN_BALANCE }), OT_OK);
+    assert_true(plan.move_count == 5 && firsts("a", 2) == 2 && firsts("b", 2) == 2);       /* and one of those that cannot be spread */
+}
+
+static void a_rebalance_of_leaders_gives_each_broker_some_of_each_topic(void **state)
+{
+    (void)state;
+    for (int32_t i = 1; i <= 3; i++) registers(i, NULL);
+    topic("a", 50, (const int32_t[]){ 1, 2, 3 }, 3);
+    topic("b", 1, (const int32_t[]){ 1, 2, 3 }, 3);
+    topic("c", 3, (const int32_t[]){ 1, 2, 3 }, 3);
+    assert_int_equal(make((struct broker_plan_ask){ .goal = BROKER_PLAN_BALANCE }), OT_OK);
+    assert_true(plan.move_count == 36 && firsts("c", 2) == 1 && firsts("c", 3) == 1 && firsts("c", -1) == 2);      /* 18 each, of the last topic too */
+    for (uint32_t i = 0; i < plan.move_count; i++) assert_int_equal(plan.moves[i].added, 0);
+}
+
 static void those_that_leave_get_nothing_and_what_moves_is_left_alone(void **state)
 {
     (void)state;
@@ -232,6 +265,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_request_about_many_partitions_takes_no_more_memory_than_one_about_few),
         TEST(what_a_broker_holds_goes_to_those_that_hold_least), TEST(racks_are_kept_apart), TEST(a_factor_is_raised_and_lowered),
+        TEST(a_rebalance_spreads_each_topic_and_not_the_first_for_all), TEST(a_rebalance_of_leaders_gives_each_broker_some_of_each_topic),
         TEST(a_rebalance_makes_shares_equal_with_as_few_moves_as_that_takes), TEST(those_that_leave_get_nothing_and_what_moves_is_left_alone),
         TEST(of_a_named_partition_the_coordinator_judges)
     };
