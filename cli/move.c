@@ -236,7 +236,7 @@ static int show_moves(const struct cli_args *args, json_t *body, const char *lis
     if (!wants_json(args) && !cli_flag_given(args, "quiet")) {
         char bytes[24];
         if (json_is_integer(json_object_get(body, "bytes_to_move")))
-            fprintf(stderr, "%zu partitions, %s to copy\n", json_array_size(rows), cli_human_bytes((uint64_t)cli_json_number(body, "bytes_to_move", 0), bytes));
+            fprintf(stderr, "%zu partition%s, %s to copy\n", json_array_size(rows), json_array_size(rows) == 1 ? "" : "s", cli_human_bytes((uint64_t)cli_json_number(body, "bytes_to_move", 0), bytes));
         if (cli_json_number(body, "stuck", 0) > 0) fprintf(stderr, "%" PRId64 " partitions can go nowhere: too few brokers\n", cli_json_number(body, "stuck", 0));
         if (cli_json_number(body, "being_moved", 0) > 0) fprintf(stderr, "%" PRId64 " partitions are left out: they are being moved\n", cli_json_number(body, "being_moved", 0));
     }
@@ -280,6 +280,20 @@ static int post_moves(struct cli_api *api, json_t *moves, int64_t throttle, bool
     return code;
 }
 
+/* Another first replica: whoever leads now goes on, if it stays, until an election. */
+static bool any_leads_elsewhere(const json_t *items)
+{
+    const json_t *item;
+    size_t i;
+    json_array_foreach(items, i, item) {
+        const int64_t was = json_integer_value(json_array_get(json_object_get(item, "from"), 0)), is = json_integer_value(json_array_get(json_object_get(item, "replicas"), 0));
+        const json_t *id;
+        size_t k;
+        json_array_foreach(json_object_get(item, "replicas"), k, id) if (was != is && json_integer_value(id) == was) return true;
+    }
+    return false;
+}
+
 /* The plan first, then the question, then the moves, which it takes over. */
 static int start_moves(const struct cli_args *args, struct cli_api *api, json_t *moves)
 {
@@ -312,6 +326,8 @@ static int start_moves(const struct cli_args *args, struct cli_api *api, json_t 
     if (dry_run || wants_json(args) || body == NULL) return show_moves(args, body, "items", text);
     const int failed = count_failed(json_object_get(body, "items"));
     if (!cli_flag_given(args, "quiet")) printf("%zu begun, %d refused: ottla cluster reassign status\n", json_array_size(json_object_get(body, "items")) - (size_t)failed, failed);
+    if (!cli_flag_given(args, "quiet") && any_leads_elsewhere(json_object_get(body, "items")))
+        puts("leaders follow once that is done: ottla cluster elect, or within five minutes by themselves (auto.leader.rebalance.enable)");
     json_decref(body);
     free(text);
     return failed > 0 ? CLI_PARTLY : CLI_DONE;
