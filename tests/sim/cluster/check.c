@@ -262,6 +262,23 @@ void check_bounds(struct cluster *w, const struct node *node)
     HOLDS(24, node->job_count <= 2);
 }
 
+/* 7, from the other side: what was on the disk when something was said of it is there at the next start, or it is known that it may not be. 5: and what is there is what it was. */
+void check_begin(const struct cluster *w, const struct node *node, const struct coord_disk_image *image)
+{
+    const bool newer = image->has_accepted && coord_stamp_below(image->committed.stamp, image->accepted.stamp);
+    const struct coord_stamp last = newer ? image->accepted.stamp : image->committed.stamp;
+    if (w->setup.host != NULL || node->observer) {
+        return;
+    }
+    const struct coord_value *value = &image->committed;
+    if (value->row_count > 0 && value->stamp.version <= w->commit_max && w->commits[value->stamp.version].term == value->stamp.term) {
+        HOLDS(5, w->commits[value->stamp.version].hash == value->state_hash);
+        adds_up(value);
+    }
+    HOLDS(7, image->term.term >= node->durable_term);
+    HOLDS(7, image->unsure || node->damaged_term >= 0 || !coord_stamp_below(last, node->durable_accepted));
+}
+
 static bool has_topic(const struct coord_value *view, const struct topic *topic)
 {
     struct ot_coord_topic_name_row row;

@@ -1,5 +1,6 @@
 #include "world.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,7 +115,7 @@ static void part(struct cluster *w)
 bool cluster_in_doubt(const struct cluster *w)            /* a memory is gone or half gone: no second one until it is back */
 {
     for (uint32_t i = 0; i < w->node_count; i++) {
-        if (w->nodes[i].wiped || w->nodes[i].damaged_term >= 0) {
+        if (w->nodes[i].wiped || w->nodes[i].damaged_term >= 0 || w->nodes[i].rotten || w->nodes[i].term_rotten != 0) {
             return true;
         }
     }
@@ -149,6 +150,41 @@ static void damage(struct cluster *w, struct node *node)
     w->damages++;
 }
 
+static void find_snapshot(void *arg, const struct ot_io_entry *entry)
+{
+    if (strncmp(entry->name, "meta.snapshot.", strlen("meta.snapshot.")) == 0) {
+        snprintf(arg, 80, "/data/meta/%s", entry->name);
+    }
+}
+
+static bool flip_in(struct cluster *w, struct node *node, const char *path, uint64_t from, uint64_t bytes)
+{
+    return bytes > 0 && sim_disk_flip(node->disk, path, from + ot_rng_below(&w->rot_rng, bytes), (uint8_t)ot_rng_below(&w->rot_rng, 8));
+}
+
+/* A bit that was written long ago is another one: before the last record, in the snapshot, in one copy of the term or in both. */
+static void rot(struct cluster *w, struct node *node)
+{
+    struct ot_io *io = sim_disk_io(node->disk);
+    char path[80] = "";
+    struct ot_io_stat stat = { 0 };
+    const uint64_t kind = ot_rng_below(&w->rot_rng, 4);
+    uint8_t copies = 0;
+    if (kind == 0 && node->last_record_pos > 0) {          /* most of a block is padding */
+        node->rotten = flip_in(w, node, "/data/meta/meta.journal", ot_rng_below(&w->rot_rng, node->last_record_pos / BROKER_JOURNAL_BLOCK) * BROKER_JOURNAL_BLOCK, 96);
+    } else if (kind == 1 && io->ops->list(io, "/data/meta", find_snapshot, path) == OT_OK && path[0] != 0 && io->ops->stat(io, path, &stat) == OT_OK) {
+        node->rotten = flip_in(w, node, path, 0, stat.bytes);
+    } else if (kind >= 2) {
+        copies = kind == 3 && node->durable_accepted.version > 0 ? 3 : (uint8_t)(1u << ot_rng_below(&w->rot_rng, 2));
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        if ((copies >> i & 1) != 0 && flip_in(w, node, "/data/meta/meta.term", i * BROKER_JOURNAL_BLOCK, 48)) {
+            node->term_rotten |= (uint8_t)(1u << i);
+        }
+    }
+    w->rots += node->rotten || copies != 0;
+}
+
 static void strike(struct cluster *w, struct node *node)
 {
     uint64_t kind = ot_rng_below(&w->rng, 100);
@@ -167,6 +203,8 @@ static void strike(struct cluster *w, struct node *node)
         node_wipe(w, node);
     } else if (rots) {
         damage(w, node);
+    } else if (kind >= 70 && w->swarm.rots && !spare && voters_now(w) >= 3) {
+        rot(w, node);
     }
     uint64_t down = w->swarm.storms ? ot_rng_below(&w->rng, 60000) : ot_rng_chance(&w->rng, 0.7) ? ot_rng_below(&w->rng, 1500000) : ot_rng_below(&w->rng, 15000000);
     cluster_event(w, (struct event){ .kind = EVENT_START, .at_us = w->now_us + down, .node = (uint32_t)(node - w->nodes), .life = node->life });
@@ -286,7 +324,7 @@ static bool some(struct cluster *w, double chance) { return ot_rng_chance(&w->rn
 bool cluster_refounds, cluster_outlives;
 void cluster_swarm(struct cluster *w)
 {
-    w->swarm = (struct swarm){ .builds = w->swarm.builds, .parts = some(w, 0.7), .strikes = some(w, 0.7), .power = some(w, 0.4), .pauses = some(w, 0.5), .slow_nets = some(w, 0.3), .slow_disks = some(w, 0.3),
+    w->swarm = (struct swarm){ .builds = w->swarm.builds, .rots = w->swarm.rots, .parts = some(w, 0.7), .strikes = some(w, 0.7), .power = some(w, 0.4), .pauses = some(w, 0.5), .slow_nets = some(w, 0.3), .slow_disks = some(w, 0.3),
         .disk_faults = some(w, 0.3), .wipes = some(w, 0.5), .damages = some(w, 0.5), .storms = some(w, 0.15), .refounds = (some(w, 0.06) || cluster_refounds) && w->voter_count >= 3 && w->setup.host == NULL,
         .outlives = (w->setup.seed % 16 == 7 || cluster_outlives) && w->setup.host == NULL, .flips = some(w, 0.2) ? 0.01 : 0, .kills_at_store = some(w, 0.2) ? 0.02 : 0, .rate_spread = some(w, 0.2) ? 0.4 : 0.08 };
     if (w->setup.rate_spread_max > 0) {

@@ -50,6 +50,7 @@ static enum ot_err write_record(struct cluster *w, struct node *node, const stru
     if (job->record.kind == COORD_RECORD_TERM) {
         node->durable_term = job->record.u.term.term;
         node->durable_vote = job->record.u.term.voted_for;
+        node->term_rotten = 0;
     } else {
         node->last_record_pos = pos;
         node->last_is_accept = job->record.kind == COORD_RECORD_ACCEPT && job->sync;
@@ -250,10 +251,20 @@ void node_start(struct cluster *w, struct node *node)
     ot_ignore(io->ops->mkdir(io, "/data"), "it is there already, but for a crash before anything was");
     coord_image_init(&image, node->pages);
     enum ot_err err = node->observer ? OT_OK : broker_journal_open(&node->journal, sim_disk_io(node->disk), DIR_PATH, &image, text, sizeof text);
+    /* it says so, and its owner gives it an empty folder; one copy of the term is enough, if no write of the other one failed */
+    if (err == OT_ERR_CORRUPT && (node->rotten || node->term_rotten == 3 || (node->term_rotten != 0 && w->swarm.disk_faults))) {
+        coord_image_free(&image);
+        w->rots_told++;
+        node_wipe(w, node);
+        node_start(w, node);
+        return;
+    }
     if (err != OT_OK) {
         fprintf(stderr, "node %d: %s %s\n", node->id, ot_err_name(err), text);
     }
     CHECK(err == OT_OK);
+    check_begin(w, node, &image);
+    node->rotten = false;
     if (image.unsure && node->damaged_term < 0) {          /* torn: nobody was told of it, but it cannot know that */
         node->damaged_term = node->durable_term;
     }
@@ -336,5 +347,7 @@ void node_wipe(struct cluster *w, struct node *node)
     node->durable_vote = -1;
     node->durable_accepted = (struct coord_stamp){ 0 };
     node->damaged_term = -1;
+    node->rotten = false;
+    node->term_rotten = 0;
     w->wipes++;
 }

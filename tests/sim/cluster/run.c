@@ -160,6 +160,8 @@ struct cluster *cluster_new(const struct cluster_setup *setup)
     w->slow_max = ot_rng_chance(&w->rng, 0.3) ? 0.4 : 0.1;
     ot_rng_seed(&w->build_rng, setup->seed ^ UINT64_C(0x6a09e667f3bcc909));
     w->swarm.builds = ot_rng_chance(&w->build_rng, 0.25) && setup->host == NULL;
+    ot_rng_seed(&w->rot_rng, setup->seed ^ UINT64_C(0xbb67ae8584caa73b));
+    w->swarm.rots = ot_rng_chance(&w->rot_rng, 0.4) && setup->host == NULL;
     make_nodes(w);
     cluster_swarm(w);
     w->next_fault_us = ot_rng_below(&w->rng, 8000000);
@@ -172,10 +174,10 @@ uint64_t cluster_trace(const struct cluster *w) { return w->trace; }
 void cluster_print(const struct cluster *w)
 {
     printf("seed %llu: %u+%u nodes, %lld versions, %llu publications, %llu elections, %llu acked, %llu refused, %llu unknown, %llu reads, %llu voter changes, "
-        "%llu crashes, %llu wipes, %llu damages, %llu snapshots, %llu wholes, builds %d: %llu raises, %llu refused, %llu halts, trace %016llx\n", (unsigned long long)w->setup.seed, w->voter_count, w->node_count - w->voter_count,
+        "%llu crashes, %llu wipes, %llu damages, %llu rots (%llu told), %llu snapshots, %llu wholes, builds %d: %llu raises, %llu refused, %llu halts, trace %016llx\n", (unsigned long long)w->setup.seed, w->voter_count, w->node_count - w->voter_count,
         (long long)w->commit_max, (unsigned long long)w->publications_count, (unsigned long long)w->elections, (unsigned long long)w->acked,
         (unsigned long long)w->refused, (unsigned long long)w->unknown, (unsigned long long)w->reads, (unsigned long long)w->voters_changes,
-        (unsigned long long)w->crashes, (unsigned long long)w->wipes, (unsigned long long)w->damages, (unsigned long long)w->snapshots,
+        (unsigned long long)w->crashes, (unsigned long long)w->wipes, (unsigned long long)w->damages, (unsigned long long)w->rots, (unsigned long long)w->rots_told, (unsigned long long)w->snapshots,
         (unsigned long long)w->wholes, w->swarm.builds, (unsigned long long)w->raises, (unsigned long long)w->raises_refused, (unsigned long long)w->levels_unknown,
         (unsigned long long)w->trace);
 }

@@ -1,5 +1,5 @@
 /* A whole cluster in one process: real coordinators over their real journals on simulated disks, a network that loses, doubles, delays, reorders, flips bits and parts, receivers and
- * disks that are slow, disks that fill up and fail, clocks that run at different rates, nodes of builds that know different feature levels, nodes that stop, pause, lose their page cache, the tail of their journal or their whole folder.
+ * disks that are slow, disks that fill up and fail, clocks that run at different rates, nodes of builds that know different feature levels, nodes that stop, pause, lose their page cache, the tail of their journal, a bit of it, or their whole folder.
  * Which of these there are, and how much of them, is drawn for each seed. One seed, one exact trace. */
 #ifndef OT_SIM_CLUSTER_WORLD_H
 #define OT_SIM_CLUSTER_WORLD_H
@@ -32,12 +32,14 @@ struct node {
     /* what its disk is known to hold */
     int32_t durable_term, durable_vote; struct coord_stamp durable_accepted; uint64_t last_record_pos; bool last_is_accept;
     int32_t damaged_term;                      /* its journal lost an acceptance; -1 no doubt */
+    bool rotten; uint8_t term_rotten;          /* a bit of journal or snapshot is another one since it stopped; of these copies of its term, since that was written */
     struct coord_stamp applied; bool leading;
     struct coord_levels levels;                /* that its build knows; zero: those of this program */
 };
 /* What this seed has of each kind of fault; none of most, so that a few kinds meet each other more often. */
 struct swarm {
     bool parts, strikes, power, pauses, slow_nets, slow_disks, disk_faults, wipes, damages, storms;
+    bool rots;                                 /* a bit of journal, snapshot or term is another one: it is said, and the voter comes back empty, or nothing is missing */
     bool builds;                               /* nodes of several builds, up and down at each start, and somebody who raises the feature level */
     bool refounds;                             /* beyond what any majority stands: all founders but one lose everything. Nobody may found a second cluster beside the one that is left */
     bool outlives;                             /* a coordinator takes itself for one while another one follows: in one seed of sixteen, so that the others are what they were */
@@ -57,7 +59,7 @@ struct topic { char name[32]; struct ot_uuid id; };
 
 struct cluster {
     struct cluster_setup setup;
-    struct ot_rng rng, build_rng /* of its own, so that a seed without builds is what it was */;
+    struct ot_rng rng, build_rng, rot_rng /* of their own, so that a seed without builds or rot is what it was */;
     uint64_t now_us, order, trace;
     struct node nodes[NODES_MAX]; uint32_t node_count, voter_count;    /* the first voter_count are on the list */
     struct event *events; uint32_t event_count;        /* heap by (at, order) */
@@ -78,7 +80,7 @@ struct cluster {
     struct topic *topics; uint32_t topic_count;
     int64_t acked_version; bool blocks[BLOCKS_MAX];
     char founded_as[64];
-    uint64_t acked, unknown, refused, elections, flips, disk_failures, crashes, wipes, damages, wholes, snapshots, voters_changes, reads, publications_count, raises, raises_refused, levels_unknown;
+    uint64_t acked, unknown, refused, elections, flips, disk_failures, crashes, wipes, damages, rots, rots_told, wholes, snapshots, voters_changes, reads, publications_count, raises, raises_refused, levels_unknown;
     uint64_t acked_at_calm;
     uint32_t verbose, idle_ticks;
 };
@@ -112,5 +114,6 @@ void check_store(struct cluster *w, struct node *node, const struct coord_record
 void check_apply(struct cluster *w, struct node *node, const struct coord_out *out);
 void check_leading(struct cluster *w, struct node *node);
 void check_bounds(struct cluster *w, const struct node *node);
+void check_begin(const struct cluster *w, const struct node *node, const struct coord_disk_image *image);
 
 #endif
