@@ -138,7 +138,7 @@ static enum place place(struct broker_partition_opening *opening, struct eng_log
     char key[320];
     size_t key_bytes = broker_name_key(key, partition->topic->name, partition->index);
     bool known = false, stale = false;
-    const bool doubts = !core->survived && is_one_of_several(partition);
+    const bool doubts = is_one_of_several(partition);      /* whatever this start is: a life between may have been killed before it opened this log */
     enum place where = PLACE_OPEN;
     broker_found_choose(core, partition);
     pthread_rwlock_wrlock(&core->registry);

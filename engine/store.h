@@ -79,8 +79,8 @@ void eng_store_stats(struct eng_store *store, struct eng_store_stats *out);
 struct eng_file_cache *eng_store_files(struct eng_store *store);
 /* Room for append maps, within append_mapped_bytes_max. False: there is none now. Give back with a negative amount. */
 bool eng_store_map_room(struct eng_store *store, int64_t bytes);
-/* Open logs are known by folder name, so that a checkpoint can never say more than is synced: eng_store_checkpoint_write takes for
- * ENG_CHECKPOINT_RECOVERY the lower of the row and *flushed_end as it then is. name is copied. */
+/* Open logs are known by folder name, so that a checkpoint can never say more than is synced, nor less than a compaction relies upon: eng_store_checkpoint_write takes for
+ * ENG_CHECKPOINT_RECOVERY *flushed_end as it then is, whatever the row said when it was gathered. name is copied. */
 OT_MUST_CHECK enum ot_err eng_store_register(struct eng_store *store, uint32_t dir, const char *name, const _Atomic int64_t *flushed_end);
 void eng_store_unregister(struct eng_store *store, uint32_t dir, const char *name);
 /* Before a compaction: the recovery point of this partition on disk is at least offset (or flushed_end, if that is lower), synced. */

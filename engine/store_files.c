@@ -222,15 +222,13 @@ static enum ot_err checkpoint_put(struct eng_store *store, uint32_t dir, enum en
     return err;
 }
 
-static int64_t row_limit(struct eng_store_dir *dir, const struct eng_checkpoint_row *row)
+static int64_t synced_end(struct eng_store_dir *dir, const struct eng_checkpoint_row *row)
 {
     char name[320];
     int bytes = snprintf(name, sizeof name, "%s-%" PRId32, row->topic, row->partition);
     if (bytes < 0 || (size_t)bytes >= sizeof name) return row->offset;
     const _Atomic int64_t *flushed_end = ot_map_get(&dir->open_logs, name, (size_t)bytes);
-    if (flushed_end == NULL) return row->offset;
-    int64_t now = atomic_load(flushed_end);
-    return OT_MIN(row->offset, now);
+    return flushed_end == NULL ? row->offset : atomic_load(flushed_end);
 }
 
 enum ot_err eng_store_checkpoint_write(struct eng_store *store, uint32_t dir, enum eng_checkpoint kind,
@@ -242,7 +240,7 @@ enum ot_err eng_store_checkpoint_write(struct eng_store *store, uint32_t dir, en
     sync = sync || kind == ENG_CHECKPOINT_RECOVERY || kind == ENG_CHECKPOINT_START;
     pthread_mutex_lock(&home->checkpoint_lock);
     for (uint32_t i = 0; i < count; i++)
-        text_row(&text, rows[i].topic, rows[i].partition, kind == ENG_CHECKPOINT_RECOVERY ? row_limit(home, &rows[i]) : rows[i].offset);
+        text_row(&text, rows[i].topic, rows[i].partition, kind == ENG_CHECKPOINT_RECOVERY ? synced_end(home, &rows[i]) : rows[i].offset);
     enum ot_err err = checkpoint_put(store, dir, kind, &text, count, sync);
     pthread_mutex_unlock(&home->checkpoint_lock);
     free(text.data);
