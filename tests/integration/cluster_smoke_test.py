@@ -90,4 +90,8 @@ def test_replication_at_work_with_all_roles_changing(make):
     check(rows, [w for w in writers if w.topic == "t"], [readers[0].stop()], may_lose=lambda one: True)
     readers[1].stop()
     assert not readers[1].wrong, readers[1].wrong[:3]
+    kept = read_all(at, "other", 6)                # but for what was deleted
+    gone = [one for one in writers[1].acknowledged if one.offset is not None and (one.partition != 0 or one.offset >= 10) and kept[one.partition].get(one.offset) != one.value]
+    assert not gone, f"{len(gone)} of {writers[1].count()} acknowledged records are gone, first {gone[0]}"
+    assert transactions.done > 0 and all(w.acknowledged for w in writers), "who got nowhere has shown nothing"
     cluster.stop()
