@@ -4,7 +4,7 @@
  *
  *   kind             says                                                              fields beyond sender, dir_id, cluster, term, leader
  *   PRE_VOTE         would you vote for me in this term?                               accepted
- *   PRE_VOTE_ANSWER                                                                    answer: YES or NO
+ *   PRE_VOTE_ANSWER                                                                    answer: YES or NO, unsure (the vote would be)
  *   START_JOIN       vote for me                                                       -
  *   JOIN             my vote is yours, for this term; it is on my disk                 accepted, unsure
  *   PUBLISH          accept this value                                                 accepted (the value), base, committed (= base), data: delta

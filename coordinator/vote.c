@@ -84,6 +84,22 @@ void coord_vote_start(struct coord *coord)
 /* ---- standing */
 
 static bool pre_voted(const struct coord *coord, const struct coord_peer *peer) { (void)coord; return peer->pre_voted; }
+static bool pre_voted_surely(const struct coord *coord, const struct coord_peer *peer)
+{
+    (void)coord;
+    return peer->pre_voted && (!peer->unsure || COORD_BUG(UNSURE_VOTES));
+}
+
+/* A vote in doubt counts only if everybody votes. */
+static bool is_enough(struct coord *coord, bool (*votes)(const struct coord *, const struct coord_peer *), bool (*surely)(const struct coord *, const struct coord_peer *))
+{
+    bool all = true;
+    for (uint32_t i = 0; i < coord->peer_count; i++) {
+        const struct coord_peer *peer = &coord->peers[i];
+        all &= !(peer->in_committed || peer->in_next) || votes(coord, peer);
+    }
+    return coord_majority(coord, surely) || (all && coord_majority(coord, votes));
+}
 
 static void to_voters(struct coord *coord, const struct coord_message *message, bool (*skip)(const struct coord_peer *peer))
 {
@@ -126,10 +142,11 @@ static void pre_vote(struct coord *coord)
     wait_for_leader(coord);
     for (uint32_t i = 0; i < coord->peer_count; i++) {
         coord->peers[i].pre_voted = coord->peers[i].id == coord->config.node_id;
+        coord->peers[i].unsure = coord->peers[i].pre_voted && coord->term.unsure_term > 0;
     }
     struct coord_message message = { .kind = COORD_PRE_VOTE, .term = OT_MAX(coord->term.term, coord->term_seen) + 1, .accepted = coord_accepted_mark(coord) };
     to_voters(coord, &message, NULL);
-    if (coord_majority(coord, pre_voted)) {
+    if (is_enough(coord, pre_voted, pre_voted_surely)) {
         stand(coord);
     }
 }
@@ -143,7 +160,7 @@ static bool hears_leader(const struct coord *coord)
 static void pre_vote_asked(struct coord *coord, const struct coord_message *in)
 {
     bool older = coord_stamp_below(in->accepted.stamp, coord_accepted_mark(coord).stamp);
-    struct coord_message answer = { .kind = COORD_PRE_VOTE_ANSWER, .term = in->term, .answer = COORD_YES, .round = coord->term.term };
+    struct coord_message answer = { .kind = COORD_PRE_VOTE_ANSWER, .term = in->term, .answer = COORD_YES, .round = coord->term.term, .unsure = coord->term.unsure_term > 0 };
     if (hears_leader(coord) || (older && !COORD_BUG(OLDER_WINS)) || in->term <= coord->term.term) {
         answer.answer = COORD_NO;
     }
@@ -157,7 +174,8 @@ static void pre_vote_answered(struct coord *coord, struct coord_peer *peer, cons
         return;
     }
     peer->pre_voted = true;
-    if (coord_majority(coord, pre_voted)) {
+    peer->unsure = in->unsure;
+    if (is_enough(coord, pre_voted, pre_voted_surely)) {       /* as the votes will be counted: whoever stands and cannot win keeps those that could from standing */
         stand(coord);
     }
 }
@@ -187,21 +205,9 @@ static bool joined_surely(const struct coord *coord, const struct coord_peer *pe
     return peer->joined && (!peer->unsure || COORD_BUG(UNSURE_VOTES));
 }
 
-static bool all_joined(const struct coord *coord)
-{
-    for (uint32_t i = 0; i < coord->peer_count; i++) {
-        const struct coord_peer *peer = &coord->peers[i];
-        if ((peer->in_committed || peer->in_next) && !joined(coord, peer)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static void maybe_win(struct coord *coord)
 {
-    if (coord->phase != COORD_PHASE_CANDIDATE || coord->storing != COORD_STORING_NOTHING
-        || !(coord_majority(coord, joined_surely) || (all_joined(coord) && coord_majority(coord, joined)))) {      /* a vote in doubt counts only if everybody voted */
+    if (coord->phase != COORD_PHASE_CANDIDATE || coord->storing != COORD_STORING_NOTHING || !is_enough(coord, joined, joined_surely)) {
         return;
     }
     coord->phase = COORD_PHASE_FIRST;

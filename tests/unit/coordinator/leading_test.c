@@ -321,6 +321,35 @@ static void who_is_not_followed_stands_again(void **state)
     assert_int_equal(desk->coord->phase, COORD_PHASE_FOLLOWER);
 }
 
+/* 2 may have forgotten what it accepted, so its vote counts only if 3 votes too. 3 knows more, and would not: whoever stands all the same makes 3, which could win, wait once more each time. */
+static void who_would_win_by_a_vote_in_doubt_alone_does_not_stand(void **state)
+{
+    struct desk *desk = desk_of_three(state);
+    desk_follows(desk, 2, 5);
+    for (int i = 0; i < 100 && desk->coord->phase != COORD_PHASE_PRE_VOTE; i++) desk_later(desk, 100000);
+    desk_hears(desk, 2, (struct coord_message){ .kind = COORD_PRE_VOTE_ANSWER, .term = 6, .leader = -1, .answer = COORD_YES, .unsure = true });
+    assert_int_equal(desk->coord->phase, COORD_PHASE_PRE_VOTE);
+    assert_int_equal(coord_term(desk->coord), 5);
+    desk_hears(desk, 3, (struct coord_message){ .kind = COORD_PRE_VOTE_ANSWER, .term = 6, .leader = -1, .answer = COORD_YES });
+    assert_int_equal(desk->coord->phase, COORD_PHASE_CANDIDATE);
+    assert_int_equal(coord_term(desk->coord), 6);
+}
+
+/* And who is in doubt itself says so when it is asked. */
+static void who_is_in_doubt_says_so_before_the_vote(void **state)
+{
+    struct desk *desk = desk_of_three(state);
+    desk_follows(desk, 2, 5);
+    desk->coord->term.unsure_term = 5;
+    for (int i = 0; i < 100 && desk->coord->phase != COORD_PHASE_PRE_VOTE; i++) desk_later(desk, 100000);
+    desk_hears(desk, 2, (struct coord_message){ .kind = COORD_PRE_VOTE, .term = 7, .leader = -1, .accepted = coord_accepted_mark(desk->coord) });
+    assert_int_equal(desk->last_sent.kind, COORD_PRE_VOTE_ANSWER);
+    assert_int_equal(desk->last_sent.answer, COORD_YES);
+    assert_true(desk->last_sent.unsure);
+    desk_hears(desk, 2, (struct coord_message){ .kind = COORD_PRE_VOTE_ANSWER, .term = 6, .leader = -1, .answer = COORD_YES });
+    assert_int_equal(desk->coord->phase, COORD_PHASE_PRE_VOTE);        /* of three, two are sure to vote only with the third one */
+}
+
 static void a_term_beyond_the_last_is_no_message(void **state)
 {
     struct desk *desk = desk_of_three(state);
@@ -349,6 +378,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(reads_are_answered_though_answers_take_longer_than_a_round), TEST(reads_that_come_meanwhile_share_the_next_round),
         TEST(a_heartbeat_of_an_older_term_is_no_round_of_this_one), TEST(whose_disk_hangs_leaves_the_place_to_others), TEST(who_is_not_followed_stands_again),
+        TEST(who_would_win_by_a_vote_in_doubt_alone_does_not_stand), TEST(who_is_in_doubt_says_so_before_the_vote),
         TEST(a_set_most_of_which_is_dead_is_not_published), TEST(that_nothing_needs_to_change_is_said_only_by_who_still_leads),
         TEST(who_paused_tells_no_broker_that_it_lives), TEST(who_is_heard_tells_brokers_that_they_live),
         TEST(brokers_that_came_and_went_take_no_sessions), TEST(who_stood_still_takes_nobody_for_silent), TEST(one_of_many_that_follow_becomes_a_voter), TEST(a_voter_that_was_not_known_is_counted),
