@@ -44,7 +44,8 @@ static void drain(struct broker_txn_state *state);
 static struct coord_txn_time time_of(const struct broker_txn_state *state)
 {
     struct ot_exec *exec = broker_shard_exec(state->shard);
-    return (struct coord_txn_time){ ot_exec_now_us(exec), ot_exec_wall_ms(exec) };
+    const int64_t now_us = ot_exec_now_us(exec);
+    return (struct coord_txn_time){ now_us, ot_exec_wall_ms(exec), broker_steady_wall_ms(state->broker, now_us) };
 }
 
 static void state_unref(struct broker_txn_state *state)

@@ -75,9 +75,16 @@ static void wait_or_refuse(struct coord_txns *txns, struct coord_txn *txn, struc
 
 static int64_t later(int64_t now, int64_t wait) { return wait > INT64_MAX - now ? INT64_MAX : now + wait; }
 
+/* What cannot be undone believes the earlier clock. */
+static int64_t gone_ms(struct coord_txn_time now, int64_t since_ms)
+{
+    int64_t now_ms = now.steady_ms == 0 ? now.wall_ms : OT_MIN(now.wall_ms, now.steady_ms);
+    return OT_MAX(now_ms - since_ms, 0);
+}
+
 static void arm_expiry(const struct coord_txns *txns, struct coord_txn *txn, struct coord_txn_time now)
 {
-    int64_t idle_ms = OT_MAX(now.wall_ms - txn->update_ms, 0), left_ms = OT_MAX(txns->config.expiration_ms - idle_ms, 0);
+    int64_t idle_ms = gone_ms(now, txn->update_ms), left_ms = OT_MAX(txns->config.expiration_ms - idle_ms, 0);
     txn->expire_us = left_ms > (INT64_MAX - now.now_us) / 1000 ? INT64_MAX : now.now_us + left_ms * 1000;
 }
 
@@ -586,7 +593,7 @@ void coord_txns_loaded(struct coord_txns *txns, struct coord_txn_time now)
     for (uint32_t i = 0; i < txns->by_id.count; i++) {
         struct coord_txn *txn = txns->by_id.entries[i].value;
         if (txn->state == OT_TRANSACTION_STATE_ONGOING) {
-            int64_t gone_ms = OT_MAX(now.wall_ms - txn->start_ms, 0), left_ms = OT_MAX((int64_t)txn->timeout_ms - gone_ms, 0);
+            int64_t left_ms = OT_MAX((int64_t)txn->timeout_ms - gone_ms(now, txn->start_ms), 0);
             txn->open_deadline_us = later(now.now_us, left_ms * 1000);
         } else if (!coord_txn_is_open(txn)) {
             arm_expiry(txns, txn, now);

@@ -29,8 +29,9 @@ struct coord_txns_config {
     uint64_t bytes_max;                        /* of all state; INIT and ADD are refused above it (NO_MEMORY) */
     uint32_t record_bytes_max;                 /* of one value; ADD of more partitions is refused (TOO_LARGE) */
 };
-/* now_us is monotonic and drives deadlines; wall_ms goes into records, and says how much of a deadline is left after a restart. */
-struct coord_txn_time { int64_t now_us, wall_ms; };
+/* now_us is monotonic and drives deadlines; wall_ms goes into records. How much of a deadline is left after a restart says the earlier of it and steady_ms: as wall_ms,
+ * but by a clock that nobody sets; 0: none. A clock that jumped ahead aborts and forgets nothing. */
+struct coord_txn_time { int64_t now_us, wall_ms, steady_ms; };
 
 OT_MUST_CHECK enum ot_err coord_txns_new(const struct coord_txns_config *config, struct coord_txns **out);
 void coord_txns_free(struct coord_txns *txns);                 /* NULL is fine. No request may be left: close first */

@@ -141,6 +141,7 @@ static inline void txn_desk_pass(struct txn_desk *desk, int64_t ms)
 {
     desk->now.now_us += ms * 1000;
     desk->now.wall_ms += ms;
+    desk->now.steady_ms += ms;
     while (coord_txns_deadline_us(desk->txns) <= desk->now.now_us) {
         coord_txns_tick(desk->txns, desk->now);
         txn_desk_drain(desk);
@@ -187,7 +188,7 @@ static inline void txn_desk_init(struct txn_desk *desk)
 {
     memset(desk, 0, sizeof *desk);
     desk->config = txn_desk_config();
-    desk->now = (struct coord_txn_time){ 1000000, 1700000000000 };
+    desk->now = (struct coord_txn_time){ 1000000, 1700000000000, 1700000000000 };
     desk->next_producer_id = 1000;
     txn_desk_start(desk, 0);
 }

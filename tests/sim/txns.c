@@ -85,7 +85,7 @@ static struct world {
 
 static uint32_t dice(uint32_t sides) { return (uint32_t)(ot_rng_next(&w.rng) % sides); }
 static bool chance(int percent) { return (int)dice(100) < percent; }
-static struct coord_txn_time now(void) { return (struct coord_txn_time){ w.now_us, 1700000000000 + w.now_us / 1000 }; }
+static struct coord_txn_time now(void) { return (struct coord_txn_time){ w.now_us, 1700000000000 + w.now_us / 1000, 0 }; }
 
 static struct event *post(enum kind kind, int64_t after_us)
 {
