@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEP_ARENA_BYTES = 128 << 20, WRITES_KEPT = 64, RECORD_OVERHEAD_BYTES = 32 };
+enum { STEP_ARENA_BYTES = 128 << 20, WRITES_KEPT = 64, RECORD_OVERHEAD_BYTES = 32, LOOK_US = 1000000, HEARD_MS_MAX = 15000 };
 
 struct groups_write { struct broker_shard_write write; struct groups_write *next; struct groups_state *state; struct group_ask *answered; };
 struct groups_state {
@@ -20,7 +20,7 @@ struct groups_state {
     struct broker_shard *shard;
     struct group_set *set;
     struct ot_arena arena;                     /* of one step */
-    struct ot_timer timer;
+    struct ot_timer timer; int64_t heard_until_us;     /* before it nobody's time is up */
     struct groups_write *kept; uint32_t kept_count;
     struct group_set_counts told;              /* as last counted */
     struct catalog { struct group_catalog ops; struct groups_state *state; const struct broker_view *view; struct ot_arena arena; } catalog;
@@ -261,10 +261,24 @@ static void finish(struct groups_state *state, struct group_out *out)
     ot_arena_reset(&state->arena);
 }
 
+/* Too few replicas, a full disk: what is due stays due, since its records would be refused and the whole state closed for it, and loaded when the high watermark has
+ * come to its end, which may be long. Members of consumer groups were refused meanwhile: they are heard before anybody's time is up. */
+static bool ticks(struct groups_state *state)
+{
+    struct ot_exec *exec = broker_shard_exec(state->shard);
+    const int64_t now_us = ot_exec_now_us(exec);
+    const bool writable = broker_shard_writable(state->shard) == OT_OK;
+    if (!writable) state->heard_until_us = now_us + (int64_t)OT_MIN(broker_config(state->broker)->group_consumer_heartbeat_interval_ms, HEARD_MS_MAX) * 1000;
+    if (writable && now_us >= state->heard_until_us) return true;
+    ot_exec_timer_set(exec, &state->timer, writable ? state->heard_until_us : now_us + LOOK_US);
+    return false;
+}
+
 static void timer_fired(struct ot_timer *timer)
 {
     struct groups_state *state = OT_CONTAINER(timer, struct groups_state, timer);
     struct group_out out;
+    if (!ticks(state)) return;
     const struct group_env env = env_begin(state);
     group_out_init(&out, &state->arena);
     group_set_tick(state->set, &env, &out);

@@ -3,6 +3,8 @@
 
 #include "base/io_fault.h"
 #include "base/util.h"
+#include "base/wire/join_group_request.h"
+#include "base/wire/join_group_response.h"
 #include "broker/groups.h"
 #include "broker/transactions.h"
 #include "engine/batch_build.h"
@@ -23,6 +25,7 @@ struct house {
     struct ot_pool *decode;
     struct broker_config_store *config;
     struct broker *broker;
+    const char *heartbeat_ms;                  /* of consumer groups */
 };
 static const struct broker_listener listener = { "PLAINTEXT", "127.0.0.1", NULL, 9092, 0, "PLAINTEXT" };
 static struct house house;
@@ -40,6 +43,10 @@ static void start(void)
     set("ottla.disk.reserve.bytes", "0");
     set("ottla.disk.free.refuse.bytes", "0");
     set("transaction.state.log.num.partitions", "2");
+    set("group.initial.rebalance.delay.ms", "0");
+    set("group.min.session.timeout.ms", "1");
+    set("group.consumer.min.heartbeat.interval.ms", "1");
+    if (house.heartbeat_ms != NULL) set("group.consumer.heartbeat.interval.ms", house.heartbeat_ms);
     assert_int_equal(ot_exec_pool_start("io", 2, &house.io), OT_OK);
     assert_int_equal(ot_exec_pool_start("flush", 1, &house.flush), OT_OK);
     assert_int_equal(ot_exec_thread_start("background", &house.background), OT_OK);
@@ -394,16 +401,21 @@ static enum ot_err commit_offset(const struct producer *producer, struct broker_
     return err;
 }
 
+static void groups_make(void)
+{
+    struct broker_shard_topic made = { .call = call_here() };
+    broker_shard_topic(house.broker, BROKER_SHARD_GROUPS, &made);
+    wait_here();
+    assert_int_equal(made.error, OT_OK);
+}
+
 static void offsets_that_come_after_the_end_of_their_transaction_begin_no_other(void **state)
 {
     (void)state;
     struct producer a = { .id = "a" };
     struct broker_txn_guard guard;
-    struct broker_shard_topic made = { .call = call_here() };
     topic_make("t");
-    broker_shard_topic(house.broker, BROKER_SHARD_GROUPS, &made);
-    wait_here();
-    assert_int_equal(made.error, OT_OK);
+    groups_make();
     const char *offsets = "__consumer_offsets";
     const int32_t partition = broker_shard_of(house.broker, BROKER_SHARD_GROUPS, ot_str_of("g"));
     const struct coord_txn_place place = { .topic = ot_str_of(offsets), .partition = partition };
@@ -495,11 +507,123 @@ static void a_late_marker_is_not_of_the_next_transaction(void **state)
     }
 }
 
+static enum ot_err group_ask(enum group_ask_kind kind, const void *request, void *response, struct ot_arena *arena)
+{
+    struct committing one = { .go.run = committing_go, .group = { .call = call_here(), .ask = { .kind = kind, .version = 3, .group_id = ot_str_of("g"), .client_id = ot_str_of("c"),
+        .client_host = ot_str_of("h"), .request = request, .response = response, .arena = arena, .member_id = ot_str_of(""), .instance_id = { .null = true }, .generation = -1,
+        .retention_ms = -1, .producer_id = -1, .producer_epoch = -1 } } };
+    ot_exec_post(one.group.call.home, &one.go);
+    wait_here();
+    return broker_group_error(&one.group);
+}
+
+enum { SESSION_MS = 300 };
+/* A member that never says a word again. */
+static void member_join(void)
+{
+    struct ot_join_group_request_join_group_request_protocol protocol = { .name = ot_str_of("range"), .metadata = { (const uint8_t *)"s", 1, false } };
+    struct ot_join_group_request join;
+    struct ot_join_group_response joined;
+    struct ot_arena arena;
+    enum ot_err err;
+    ot_arena_init(&arena, 1 << 20);
+    ot_join_group_request_defaults(&join);
+    join.group_id = ot_str_of("g");
+    join.session_timeout_ms = SESSION_MS;
+    join.rebalance_timeout_ms = 60000;
+    join.protocol_type = ot_str_of("consumer");
+    join.protocols.items = &protocol;
+    join.protocols.count = 1;
+    do {
+        ot_join_group_response_defaults(&joined);
+        err = group_ask(GROUP_ASK_JOIN, &join, &joined, &arena);
+    } while (again(err));
+    assert_int_equal(err, OT_OK);
+    ot_arena_free(&arena);
+}
+
+/* How long ago its one member was heard; -1: it has none. */
+static enum ot_err heard(int64_t *age_ms_out)
+{
+    struct group_view view = { 0 };
+    struct ot_arena arena;
+    ot_arena_init(&arena, 1 << 20);
+    const enum ot_err err = group_ask(GROUP_ASK_VIEW, NULL, &view, &arena);
+    *age_ms_out = err != OT_OK || view.member_count == 0 ? -1 : view.members[0].heartbeat_age_ms;
+    ot_arena_free(&arena);
+    return err;
+}
+
+/* Who only looks is answered all the time. */
+static int64_t heard_ms(void)
+{
+    int64_t age_ms;
+    assert_int_equal(heard(&age_ms), OT_OK);
+    return age_ms;
+}
+
+static void groups_min_isr_set(int32_t min_isr)
+{
+    struct broker_partition *owner = broker_partition_find(house.broker, ot_str_of("__consumer_offsets"), broker_shard_of(house.broker, BROKER_SHARD_GROUPS, ot_str_of("g")));
+    assert_non_null(owner);
+    pthread_mutex_lock(&owner->mutex);
+    owner->min_isr = min_isr;
+    pthread_mutex_unlock(&owner->mutex);
+    broker_partition_put(owner);
+}
+
+/* There are too few replicas, and the time of the one member goes by. */
+static void member_outlives_its_time(void)
+{
+    int64_t age_ms = -1;
+    groups_make();
+    while (age_ms < 0) {                       /* else it went before there were too few */
+        groups_min_isr_set(1);
+        member_join();
+        groups_min_isr_set(2);
+        (void)heard(&age_ms);
+    }
+    while (age_ms < 3 * SESSION_MS) {
+        age_ms = heard_ms();
+        assert_true(age_ms >= 0);
+    }
+}
+
+static void a_member_whose_time_is_up_goes_once_that_can_be_written(void **state)
+{
+    (void)state;
+    stop();
+    house.heartbeat_ms = "1";
+    start();
+    member_outlives_its_time();
+    groups_min_isr_set(1);
+    while (heard_ms() >= 0) {
+    }
+}
+
+/* Those of consumer groups are refused as long as nothing can be written. */
+static void members_are_heard_before_they_go(void **state)
+{
+    (void)state;
+    stop();
+    house.heartbeat_ms = "15000";
+    start();
+    member_outlives_its_time();
+    groups_min_isr_set(1);
+    const int64_t from_ms = heard_ms();
+    int64_t age_ms = from_ms;
+    while (age_ms < from_ms + 2000) {          /* longer than from look to look */
+        age_ms = heard_ms();
+        assert_true(age_ms >= 0);
+    }
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
     static const struct CMUnitTest tests[] = { T(both_protocols_end_with_a_marker), T(an_open_transaction_goes_on_after_a_restart), T(a_deleted_topic_holds_nobody_up),
         T(an_operator_ends_what_hangs), T(clients_do_not_write_what_coordinators_read),
-        T(offsets_that_come_after_the_end_of_their_transaction_begin_no_other), T(any_write_may_fail_once), T(a_late_marker_is_not_of_the_next_transaction) };
+        T(offsets_that_come_after_the_end_of_their_transaction_begin_no_other), T(any_write_may_fail_once), T(a_late_marker_is_not_of_the_next_transaction),
+        T(a_member_whose_time_is_up_goes_once_that_can_be_written), T(members_are_heard_before_they_go) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
