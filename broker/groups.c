@@ -316,6 +316,7 @@ static void start(struct broker *broker, struct broker_group_call *call)
     call->broker = broker;
     call->error = OT_OK;
     call->op.run = op_run;
+    call->op.patient = call->ask.kind == GROUP_ASK_TOPIC_GONE;     /* nobody says it again, and offsets of a new topic by that name come behind it */
     call->ask.held = NULL;
     call->cancelled = false;
     atomic_store(&call->open, 1);

@@ -50,6 +50,7 @@ int32_t broker_shard_leader(struct broker *broker, enum broker_shard_kind_id kin
 static enum ot_err refusal(const struct broker_shard *shard)
 {
     switch (shard->stage) {
+    case BROKER_SHARD_SERVING:                 /* asked to fail */
     case BROKER_SHARD_LOADING:
     case BROKER_SHARD_FAILING: return OT_ERR_COORDINATOR_LOAD_IN_PROGRESS;
     case BROKER_SHARD_STOPPED: return OT_ERR_NOT_COORDINATOR;
@@ -78,7 +79,9 @@ static void unpark(struct broker_shard *shard)
     while (op != NULL) {
         struct broker_shard_op *next = op->next;
         const bool serving = shard->stage == BROKER_SHARD_SERVING && !shard->fail_asked;
-        op->run(op, serving ? shard->state : NULL, serving ? OT_OK : refusal(shard));
+        const enum ot_err err = serving ? OT_OK : refusal(shard);
+        if (op->patient && err == OT_ERR_COORDINATOR_LOAD_IN_PROGRESS) park(shard, op);
+        else op->run(op, serving ? shard->state : NULL, err);
         op = next;
     }
 }
@@ -90,11 +93,12 @@ static void op_run(struct ot_task *task)
     const int64_t now_us = ot_exec_now_us(shard->exec);
     if (shard->stage == BROKER_SHARD_SERVING && !shard->fail_asked) {
         op->run(op, shard->state, OT_OK);
-    } else if (shard->stage == BROKER_SHARD_LOADING && now_us < shard->load_started_us + PARK_US) {
-        park(shard, op);
-    } else {
-        op->run(op, NULL, shard->stage == BROKER_SHARD_SERVING ? OT_ERR_COORDINATOR_LOAD_IN_PROGRESS : refusal(shard));
+        return;
     }
+    const enum ot_err err = refusal(shard);
+    const bool loads_now = shard->stage == BROKER_SHARD_LOADING && now_us < shard->load_started_us + PARK_US;
+    if (loads_now || (op->patient && err == OT_ERR_COORDINATOR_LOAD_IN_PROGRESS)) park(shard, op);
+    else op->run(op, NULL, err);
 }
 
 void broker_shard_run(struct broker *broker, enum broker_shard_kind_id kind, int32_t partition, struct broker_shard_op *op)

@@ -50,6 +50,7 @@ struct broker_shard_kind {
 struct broker_shard_op {
     struct ot_task task;
     void (*run)(struct broker_shard_op *op, void *state, enum ot_err err);
+    bool patient;                              /* a load, and one that is about to begin, is waited for as long as it takes; then it is the first */
     struct broker_shard *shard;                /* the driver's; valid in run */
     struct broker_shard_op *next;
 };

@@ -1,4 +1,4 @@
-/* Transactions over a real broker on a real disk that fails on request. Threads are real, so tests wait for facts and never for time. */
+/* Transactions and groups over a real broker on a real disk that fails on request. Threads are real, so tests wait for facts and never for time. */
 #include "broker/room.h"
 
 #include "base/io_fault.h"
@@ -618,12 +618,89 @@ static void members_are_heard_before_they_go(void **state)
     }
 }
 
+/* One partition of "t" of the group "g": committed or, with an offset of -1, looked for. */
+static enum ot_err offset_ask(enum group_ask_kind kind, struct group_part *part)
+{
+    struct ot_arena arena;
+    ot_arena_init(&arena, 1 << 20);
+    struct committing one = { .go.run = committing_go, .group = { .call = call_here(), .ask = { .kind = kind, .version = 8, .group_id = ot_str_of("g"), .client_id = ot_str_of(""),
+        .client_host = ot_str_of(""), .arena = &arena, .parts = part, .part_count = 1, .member_id = ot_str_of(""), .instance_id = { .null = true }, .generation = -1,
+        .retention_ms = -1, .producer_id = -1, .producer_epoch = -1 } } };
+    ot_exec_post(one.group.call.home, &one.go);
+    wait_here();
+    const enum ot_err err = broker_group_error(&one.group);
+    ot_arena_free(&arena);
+    return err == OT_OK ? part->error : err;
+}
+
+static enum ot_err offset_of(int64_t *out)
+{
+    struct group_part part = { .topic = ot_str_of("t"), .offset = -1, .leader_epoch = -1, .metadata = ot_str_of("") };
+    const enum ot_err err = offset_ask(GROUP_ASK_OFFSET_FETCH, &part);
+    *out = part.offset;
+    return err;
+}
+
+/* Nothing is synced until it is told to go on, so a shard that is loaded waits for its high watermark. */
+struct stuck { struct ot_task task; struct waited go; };
+static void stuck_run(struct ot_task *task)
+{
+    struct stuck *stuck = OT_CONTAINER(task, struct stuck, task);
+    pthread_mutex_lock(&stuck->go.mutex);
+    while (!stuck->go.done) pthread_cond_wait(&stuck->go.changed, &stuck->go.mutex);
+    pthread_mutex_unlock(&stuck->go.mutex);
+}
+
+static void unstick(struct stuck *stuck)
+{
+    pthread_mutex_lock(&stuck->go.mutex);
+    stuck->go.done = true;
+    pthread_cond_signal(&stuck->go.changed);
+    pthread_mutex_unlock(&stuck->go.mutex);
+}
+
+static void uncommit_run(struct broker_shard_op *op, void *state, enum ot_err err)
+{
+    struct broker_partition *owner = op->shard->owner;
+    (void)state;
+    assert_int_equal(err, OT_OK);
+    atomic_store(&owner->high_watermark, eng_log_end_offset(owner->log) - 1);
+    broker_shard_fail(op->shard, OT_ERR_COORDINATOR_NOT_AVAILABLE);
+    wake();
+}
+
+static void offsets_of_a_topic_go_with_it_though_their_shard_is_loading(void **state)
+{
+    (void)state;
+    struct group_part part = { .topic = ot_str_of("t"), .topic_id = { { 7 } }, .offset = 7, .leader_epoch = -1, .metadata = ot_str_of("") };
+    struct stuck stuck = { .task.run = stuck_run, .go = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false } };
+    struct broker_shard_op uncommit = { .run = uncommit_run };
+    int64_t offset;
+    enum ot_err err;
+    groups_make();
+    while (again(err = offset_ask(GROUP_ASK_OFFSET_COMMIT, &part))) part.error = OT_OK;
+    assert_int_equal(err, OT_OK);
+    assert_int_equal(offset_of(&offset), OT_OK);
+    assert_int_equal(offset, 7);
+    ot_exec_post(ot_exec_pool_exec(house.flush), &stuck.task);
+    broker_shard_run(house.broker, BROKER_SHARD_GROUPS, broker_shard_of(house.broker, BROKER_SHARD_GROUPS, ot_str_of("g")), &uncommit);
+    wait_here();
+    broker_groups_topic_gone(house.broker, part.topic, &part.topic_id);
+    assert_int_equal(offset_of(&offset), OT_ERR_COORDINATOR_LOAD_IN_PROGRESS);
+    assert_int_equal(offset_of(&offset), OT_ERR_COORDINATOR_LOAD_IN_PROGRESS);         /* whoever has less patience has been refused */
+    unstick(&stuck);
+    while ((err = offset_of(&offset)) == OT_ERR_COORDINATOR_LOAD_IN_PROGRESS) {
+    }
+    assert_true(err == OT_ERR_GROUP_ID_NOT_FOUND || (err == OT_OK && offset == -1));
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
     static const struct CMUnitTest tests[] = { T(both_protocols_end_with_a_marker), T(an_open_transaction_goes_on_after_a_restart), T(a_deleted_topic_holds_nobody_up),
         T(an_operator_ends_what_hangs), T(clients_do_not_write_what_coordinators_read),
         T(offsets_that_come_after_the_end_of_their_transaction_begin_no_other), T(any_write_may_fail_once), T(a_late_marker_is_not_of_the_next_transaction),
-        T(a_member_whose_time_is_up_goes_once_that_can_be_written), T(members_are_heard_before_they_go) };
+        T(a_member_whose_time_is_up_goes_once_that_can_be_written), T(members_are_heard_before_they_go),
+        T(offsets_of_a_topic_go_with_it_though_their_shard_is_loading) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
