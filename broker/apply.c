@@ -20,6 +20,7 @@ struct applying {
     const char *name;
     bool internal;
     bool must_exist;
+    bool forced;                               /* the value was forced since the one before: what is missing in it may only have been lost, and is not deleted */
 };
 
 static void applying_begin(struct applying *a, struct broker *broker, const struct coord_value *value, struct broker_batch *batch)
@@ -98,7 +99,7 @@ static void apply_partition(struct applying *a, const struct ot_uuid *topic_id, 
     int32_t isr[COORD_REPLICAS_MAX];
     struct replica_broker brokers[COORD_REPLICAS_MAX];
     if (coord_replica_bit(row, a->broker->node_id) == 0) {
-        broker_partition_remove(a->broker, topic_id, index);
+        broker_partition_remove(a->broker, topic_id, index, a->forced);
         return;
     }
     if (!load_topic(a, topic_id)) {
@@ -162,16 +163,17 @@ void broker_apply_configs(struct broker *broker, const struct coord_value *value
     ot_arena_free(&a.arena);
 }
 
-/* Committed offsets of a topic go with it, whoever held its partitions. Its name is in the row that remembers it. */
-static void forget_offsets(struct applying *a, const struct ot_uuid *topic_id)
+/* Committed offsets of a topic go with it, whoever held its partitions. Its name is in the row that remembers it. False: there is none (any more). */
+static bool forget_offsets(struct applying *a, const struct ot_uuid *topic_id)
 {
     struct coord_deleted_topic row;
     for (enum ot_err err = coord_deleted_next(a->value, NULL, &row); err == OT_OK; err = coord_deleted_next(a->value, &row, &row)) {
         if (ot_uuid_equal(&row.id, topic_id)) {
             broker_groups_topic_gone(a->broker, row.name, topic_id);
-            return;
+            return true;
         }
     }
+    return false;
 }
 
 /* What is here and not in the value went while we did not look. */
@@ -185,10 +187,10 @@ static void remove_gone(struct applying *a)
         struct coord_partition row;
         const struct ot_uuid *id = &list[i]->topic->id;
         if (coord_topic_get(a->value, id, &topic) == OT_ERR_NOT_FOUND) {
-            forget_offsets(a, id);
-            broker_topic_remove(a->broker, id);
+            const bool deleted = forget_offsets(a, id);
+            broker_topic_remove(a->broker, id, a->forced && !deleted);
         } else if (coord_partition_get(a->value, id, list[i]->index, &row) == OT_ERR_NOT_FOUND) {
-            broker_partition_remove(a->broker, id, list[i]->index);
+            broker_partition_remove(a->broker, id, list[i]->index, a->forced);
         }
         broker_partition_put(list[i]);
     }
@@ -217,21 +219,26 @@ bool broker_apply_exists(struct broker_core *core, struct ot_str topic, const st
     return known && partition < row.partition_count;
 }
 
-void broker_apply_all(struct broker *broker, const struct coord_value *value, bool first, struct broker_batch *batch)
+static void apply_all(struct applying *a)
 {
-    struct applying a;
     struct coord_cursor cursor;
     struct ot_uuid id;
     struct coord_partition row;
     int32_t index;
+    remove_gone(a);                            /* first: one of its name waits for its folder */
+    coord_partitions_begin(a->value, &cursor);
+    while (coord_partitions_next(&cursor, &id, &index, &row) == OT_OK) {
+        apply_partition(a, &id, index, &row);
+    }
+    broker_partitions_brokers(a->broker, brokers_of, a);
+}
+
+void broker_apply_all(struct broker *broker, const struct coord_value *value, bool first, struct broker_batch *batch)
+{
+    struct applying a;
     applying_begin(&a, broker, value, batch);
     a.must_exist = first && broker->dir_missing;
-    coord_partitions_begin(value, &cursor);
-    while (coord_partitions_next(&cursor, &id, &index, &row) == OT_OK) {
-        apply_partition(&a, &id, index, &row);
-    }
-    remove_gone(&a);
-    broker_partitions_brokers(broker, brokers_of, &a);
+    apply_all(&a);
     ot_arena_free(&a.arena);
 }
 
@@ -266,8 +273,8 @@ static void delta_topics(struct applying *a, struct ot_blob delta, bool configs_
         }
         brokers_changed |= key.table == COORD_TABLE_BROKER;
         if (key.table == COORD_TABLE_TOPIC && row.removed) {
-            forget_offsets(a, &key.topic_id);
-            broker_topic_remove(a->broker, &key.topic_id);
+            (void)forget_offsets(a, &key.topic_id);
+            broker_topic_remove(a->broker, &key.topic_id, false);
         } else if (key.table == COORD_TABLE_PARTITION && !row.removed
             && coord_partition_get(a->value, &key.topic_id, key.index, &partition) == OT_OK) {
             apply_partition(a, &key.topic_id, key.index, &partition);
@@ -315,6 +322,13 @@ static void drop_configs(struct applying *a, const struct coord_value *before)
     }
 }
 
+/* Of the value that an operator made of what one node knew (broker/force_voters.h), and all that came of it. */
+static int64_t forced_version(const struct coord_value *value)
+{
+    struct ot_coord_cluster_row cluster;
+    return coord_cluster_get(value, &cluster) == OT_OK ? cluster.forced_version : -1;
+}
+
 void broker_apply_whole(struct broker *broker, const struct coord_value *before, const struct coord_value *value, struct broker_batch *batch)
 {
     struct applying a;
@@ -322,6 +336,7 @@ void broker_apply_whole(struct broker *broker, const struct coord_value *before,
     drop_configs(&a, before);
     broker_apply_configs(broker, value);
     configure_all(&a);
+    a.forced = before != NULL && forced_version(before) != forced_version(value);
+    apply_all(&a);
     ot_arena_free(&a.arena);
-    broker_apply_all(broker, value, false, batch);
 }

@@ -131,6 +131,7 @@ struct broker_partition {
     pthread_mutex_t mutex;
     _Atomic int stage;
     bool is_leader, opening_busy, roll_asked, lane_closed, lane_busy, flush_busy, flush_again, flush_owed, flush_later, keeper_busy, cleaner_busy, retiring, retired;
+    bool stray;                                /* removed, and its records are kept: what says that it is gone may have lost it */
     int32_t leader_id, leader_epoch, partition_epoch, min_isr, isr_count, replica_count;
     uint32_t store_dir;
     _Atomic int64_t high_watermark, last_stable_offset;

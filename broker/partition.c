@@ -481,7 +481,10 @@ static void retire_run(struct ot_task *task)
     struct broker_partition *partition = OT_CONTAINER(task, struct broker_partition, end_task);
     struct broker_core *core = partition->core;
     char key[320];
-    enum ot_err err = partition->log == NULL ? OT_OK : eng_log_retire(partition->log);
+    pthread_mutex_lock(&partition->mutex);
+    const bool stray = partition->stray;
+    pthread_mutex_unlock(&partition->mutex);
+    enum ot_err err = partition->log == NULL ? OT_OK : stray ? eng_log_set_aside(partition->log) : eng_log_retire(partition->log);
     if (err != OT_OK)
         ot_log(OT_LOG_WARN, "log", "retire_failed", "topic=%s partition=%d error=%s", partition->topic->name, partition->index, ot_err_name(err));
     size_t key_bytes = broker_name_key(key, partition->topic->name, partition->index);

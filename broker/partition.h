@@ -49,10 +49,10 @@ void broker_partition_apply(struct broker *broker, const struct broker_partition
 /* Which brokers live, and in which incarnation: brokers_of(arg, row, out) says it for the replicas of a row. For every partition here. */
 void broker_partitions_brokers(struct broker *broker, void (*brokers_of)(void *arg, const struct coord_partition *row, struct replica_broker *out), void *arg);
 void broker_partition_configure(struct broker *broker, const struct ot_uuid *topic_id, const struct broker_topic_config *config);    /* all of a topic */
-/* Stop serving, answer all waiters UNKNOWN_TOPIC_OR_PARTITION, delete the files in the background. */
-void broker_topic_remove(struct broker *broker, const struct ot_uuid *topic_id);
+/* Stop serving, answer all waiters UNKNOWN_TOPIC_OR_PARTITION, delete the files in the background. stray: the files are kept, under a name that no partition has. */
+void broker_topic_remove(struct broker *broker, const struct ot_uuid *topic_id, bool stray);
 /* The same for one partition that lies elsewhere from now on: waiters are told NOT_LEADER_OR_FOLLOWER. One that is not here: nothing. */
-void broker_partition_remove(struct broker *broker, const struct ot_uuid *topic_id, int32_t partition);
+void broker_partition_remove(struct broker *broker, const struct ot_uuid *topic_id, int32_t partition, bool stray);
 /* Is it here, lost, and by the row of this leader epoch no longer relied upon? Then it is gone from here, and is to be applied as `anew`. */
 bool broker_partition_take_lost(struct broker *broker, const struct ot_uuid *topic_id, int32_t partition, int32_t leader_epoch);
 

@@ -236,10 +236,13 @@ void broker_partition_configure(struct broker *broker, const struct ot_uuid *top
     free(list);
 }
 
-static void remove_partition(struct broker_partition *partition, enum ot_err error, const char *text)
+static void remove_partition(struct broker_partition *partition, bool stray, enum ot_err error, const char *text)
 {
     struct broker_produce_part *done = NULL;
+    if (stray)
+        ot_log(OT_LOG_ERROR, "partition", "kept_as_stray", "topic=%s partition=%d text=\"the forced metadata of the cluster knows no such replica: its records are set aside\"", partition->topic->name, partition->index);
     pthread_mutex_lock(&partition->mutex);
+    partition->stray = stray;
     partition->lane_closed = true;
     broker_partition_set_stage(partition, BROKER_PARTITION_REMOVED);
     broker_replication_look(partition);
@@ -277,12 +280,12 @@ static struct broker_partition *take_out(struct broker_core *core, const struct 
     return partition;
 }
 
-void broker_partition_remove(struct broker *broker, const struct ot_uuid *topic_id, int32_t index)
+void broker_partition_remove(struct broker *broker, const struct ot_uuid *topic_id, int32_t index, bool stray)
 {
     struct broker_partition *partition = take_out(broker_core_of(broker), topic_id, index);
     if (partition == NULL) return;
     ot_log(OT_LOG_INFO, "partition", "moved_away", "topic=%s partition=%d", partition->topic->name, index);
-    remove_partition(partition, OT_ERR_NOT_LEADER_OR_FOLLOWER, "this broker holds no replica of this partition any more");
+    remove_partition(partition, stray, OT_ERR_NOT_LEADER_OR_FOLLOWER, "this broker holds no replica of this partition any more");
     broker_partition_tell_internal(partition);
     broker_partition_put(partition);
 }
@@ -299,12 +302,12 @@ bool broker_partition_take_lost(struct broker *broker, const struct ot_uuid *top
     partition = lost ? take_out(core, topic_id, index) : NULL;
     if (partition == NULL) return false;
     ot_log(OT_LOG_WARN, "partition", "made_anew", "topic=%s partition=%d text=\"what this broker had of it is lost: all of it is fetched from its leader\"", partition->topic->name, index);
-    remove_partition(partition, OT_ERR_NOT_LEADER_OR_FOLLOWER, "this broker fetches this partition anew");
+    remove_partition(partition, false, OT_ERR_NOT_LEADER_OR_FOLLOWER, "this broker fetches this partition anew");
     broker_partition_put(partition);
     return true;
 }
 
-void broker_topic_remove(struct broker *broker, const struct ot_uuid *topic_id)
+void broker_topic_remove(struct broker *broker, const struct ot_uuid *topic_id, bool stray)
 {
     struct broker_core *core = broker_core_of(broker);
     pthread_rwlock_wrlock(&core->registry);
@@ -323,7 +326,7 @@ void broker_topic_remove(struct broker *broker, const struct ot_uuid *topic_id)
     pthread_rwlock_unlock(&core->registry);
     if (topic != NULL) broker_metrics_topic_gone(core, topic);
     for (int32_t i = 0; i < count; i++)
-        if (partitions[i] != NULL) remove_partition(partitions[i], OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted");
+        if (partitions[i] != NULL) remove_partition(partitions[i], stray, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted");
     free(partitions);
     for (int32_t i = 0; i < count && topic->internal && core->internal_changed != NULL; i++) core->internal_changed(core, topic->name, i);
     broker_topic_put(topic);

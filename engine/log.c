@@ -347,11 +347,9 @@ static enum ot_err write_snapshot(struct eng_log *log, int64_t offset, bool sync
     return err;
 }
 
-enum ot_err eng_log_close(struct eng_log *log, bool sync)
+static enum ot_err finish(struct eng_log *log, bool sync)
 {
-    if (log == NULL) return OT_OK;
     enum ot_err err = OT_OK;
-    OT_ASSERT(!atomic_load(&log->closed)); /* a retired log is deleted, not closed */
     bool usable = !atomic_load(&log->read_only) && !eng_store_dir_offline(log->store, log->store_dir);
     struct eng_segment *active = eng_log_active(log);
     if (usable && active != NULL) {
@@ -363,19 +361,29 @@ enum ot_err eng_log_close(struct eng_log *log, bool sync)
         if (err == OT_OK && (sync || was_flushed)) err = eng_log_flush_whole(log);
         if (err == OT_OK) err = snapshot;      /* told, but a start replays without it: no reason to leave the files unsynced */
     }
+    return err;
+}
+
+enum ot_err eng_log_close(struct eng_log *log, bool sync)
+{
+    if (log == NULL) return OT_OK;
+    OT_ASSERT(!atomic_load(&log->closed)); /* a retired log is deleted, not closed */
+    const enum ot_err err = finish(log, sync);
     eng_store_unregister(log->store, log->store_dir, log->name);
     log_free(log);
     return err;
 }
 
-/* "…/orders-0" -> "…/orders-0.<hex>-delete", cut to what a file name may have. */
-static enum ot_err delete_path(const struct eng_log *log, char out[static ENG_PATH_BYTES])
+/* "…/orders-0" -> "…/orders-0.<hex>-delete", its topic cut to what a file name may have. */
+static enum ot_err away_path(const struct eng_log *log, const char *end, char out[static ENG_PATH_BYTES])
 {
     struct ot_uuid id;
     char hex[33];
     ot_uuid_random(&id);
     for (int i = 0; i < 16; i++) snprintf(hex + 2 * i, 3, "%02x", id.bytes[i]);
-    int bytes = snprintf(out, ENG_PATH_BYTES, "%s/%.200s.%s-delete", eng_store_dir_path(log->store, log->store_dir), log->name, hex);
+    const char *dash = strrchr(log->name, '-');
+    OT_ASSERT(dash != NULL);
+    int bytes = snprintf(out, ENG_PATH_BYTES, "%s/%.*s%s.%s-%s", eng_store_dir_path(log->store, log->store_dir), (int)OT_MIN(dash - log->name, (ptrdiff_t)190), log->name, dash, hex, end);
     return bytes < 0 || (uint32_t)bytes >= ENG_PATH_BYTES ? OT_ERR_TOO_LARGE : OT_OK;
 }
 
@@ -391,7 +399,7 @@ enum ot_err eng_log_retire(struct eng_log *log)
         if (seg->bytes > (64u << 20) && eng_segment_acquire(seg, log->dir_path, ENG_SEGMENT_LOG, true, &fd) == OT_OK) eng_segment_release(seg, ENG_SEGMENT_LOG);
         eng_segment_retire(seg);
     }
-    enum ot_err err = delete_path(log, path);
+    enum ot_err err = away_path(log, "delete", path);
     if (err == OT_OK && (log->gone_path = strdup(path)) == NULL) err = OT_ERR_NO_MEMORY;
     if (err == OT_OK && (err = log->io->ops->rename(log->io, log->dir_path, path)) != OT_OK) {
         free(log->gone_path);
@@ -400,6 +408,22 @@ enum ot_err eng_log_retire(struct eng_log *log)
     /* the new name must last: a folder that came back under the old one would be taken for a live partition */
     if (err == OT_OK) err = log->io->ops->sync_dir(log->io, eng_store_dir_path(log->store, log->store_dir));
     return err;
+}
+
+enum ot_err eng_log_set_aside(struct eng_log *log)
+{
+    char path[ENG_PATH_BYTES];
+    if (atomic_load(&log->closed)) return OT_OK;
+    const enum ot_err finished = finish(log, true);            /* if not, what is missing on disk is missing there too: no reason to stay */
+    atomic_store(&log->closed, true);
+    atomic_store(&log->read_only, true);
+    eng_store_unregister(log->store, log->store_dir, log->name);
+    for (uint32_t i = 0; i < log->segment_count; i++) eng_segment_retire(log->segments[i]);
+    enum ot_err err = away_path(log, "stray", path);
+    if (err == OT_OK) err = log->io->ops->rename(log->io, log->dir_path, path);
+    if (err == OT_OK) err = log->io->ops->sync_dir(log->io, eng_store_dir_path(log->store, log->store_dir));
+    if (err == OT_OK) ot_log(OT_LOG_WARN, "storage", "folder_set_aside", "dir=%s as=%s", log->dir_path, path);
+    return err != OT_OK ? err : finished;
 }
 
 enum ot_err eng_log_delete(struct eng_log *log)

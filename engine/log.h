@@ -85,6 +85,8 @@ void eng_log_abandon(struct eng_log *log);                  /* NULL is fine. No 
 /* Take a log out of service for deletion: the directory is renamed (start cleans such names up) and every later call answers CLOSED. Readers' pins stay
  * good. No writer or housekeeper is inside. Afterwards the name is free for a new log, while this one waits for its last user. */
 OT_MUST_CHECK enum ot_err eng_log_retire(struct eng_log *log);
+/* As retire, but everything is kept, synced, under a name that nobody deletes: …-stray. eng_log_delete then only frees the log. */
+OT_MUST_CHECK enum ot_err eng_log_set_aside(struct eng_log *log);
 /* Unlinks everything and the directory (retires first if that was not done); frees the log. */
 enum ot_err eng_log_delete(struct eng_log *log);
 

@@ -519,6 +519,54 @@ def test_a_lost_majority_is_given_up_by_an_operators_word(make):
     cluster.stop()
 
 
+def test_records_of_a_topic_that_only_lost_voters_knew_are_set_aside(make):
+    """A broker runs on through it, another one starts afterwards with its directory; what was deleted in the regular way is deleted."""
+    import shutil
+    cluster = make(5, voters=3).start()
+    left = cluster.controller()
+    node, gone, hosts = cluster.nodes[left], [i for i in (1, 2, 3) if i != left], (4, 5)
+
+    def made(topic, on):
+        row = {"name": topic, "numPartitions": -1, "replicationFactor": -1, "assignments": [{"partitionIndex": 0, "brokerIds": [on]}]}
+        with cluster.nodes[on].connect(timeout_s=40) as c:
+            assert c.ask("CreateTopics", 7, {"topics": [row], "timeoutMs": 20000})["topics"][0]["errorCode"] == 0
+            Admin(c).wait_for_leader(topic)
+            assert Admin(c).produce(topic, f"of {topic}") == 0
+    for i in hosts:
+        made(f"kept-{i}", i)
+        made(f"deleted-{i}", i)
+    cluster.nodes[5].stop()
+    with cluster.nodes[4].connect(timeout_s=40) as c:
+        for i in hosts:
+            Admin(c).delete(f"deleted-{i}")
+    cluster.kill(left)                             # with all that there was so far
+    cluster.start_one(5)
+    cluster.controller(of=[*gone, *hosts])
+    for i in hosts:
+        made(f"lost-{i}", i)
+    cluster.kill(5)
+    for i in gone:
+        cluster.kill(i)
+        shutil.rmtree(cluster.nodes[i].data)
+    words = [harness.BINARY, "cluster", "force-voters", "--data", str(node.data)]
+    cluster_id = subprocess.run(words, capture_output=True, text=True, timeout=60).stderr.rsplit("--confirm ", 1)[1].split()[0]
+    subprocess.run([*words, "--confirm", cluster_id], check=True, capture_output=True, timeout=60)
+    for i in (left, 5):
+        cluster.start_one(i)
+    harness.until(lambda: list(cluster.nodes[4].data.glob("lost-4-0.*-stray")), 60, cluster.nodes[4].log_tail)
+    assert "kept_as_stray" in cluster.nodes[4].log()
+    for i in hosts:
+        host = cluster.nodes[i]
+        names = topics_of(host)
+        assert f"lost-{i}" not in names and f"kept-{i}" in names
+        folder, = host.data.glob(f"lost-{i}-0*")
+        assert i == 5 or folder.name.endswith("-stray")
+        assert f"of lost-{i}".encode() in b"".join(path.read_bytes() for path in folder.glob("*.log"))
+        assert (host.data / f"kept-{i}-0").exists() and not list(host.data.glob(f"deleted-{i}-0*"))
+    for i in (left, *hosts):
+        cluster.kill(i)
+
+
 def test_a_cluster_that_moves_to_other_addresses_comes_up_there(make):
     cluster = make().start()
     assert create(cluster.nodes[1], "moved")["errorCode"] == 0

@@ -98,7 +98,7 @@ static void apply_partition(struct sim_world *world, int index)
 void sim_world_new_topic(struct sim_world *world)
 {
     struct ot_uuid old = sim_topic_id(world);
-    broker_topic_remove(broker_of_core(world->core), &old);
+    broker_topic_remove(broker_of_core(world->core), &old, false);
     world->generation++;
     world->totals.topics_removed++;
     for (uint32_t i = 0; i < world->batch_count; i++) {        /* those under way are answered, and nobody listens */

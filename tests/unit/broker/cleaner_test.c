@@ -159,7 +159,7 @@ static void a_removed_partition_does_not_wait_for_its_run(void **state)
     broker_cleaner_look(core_of(f), sim_sched_now_us(f->sched) + 1000000);
     assert_true(partition->cleaner_busy);
     struct ot_uuid id = fixture_id(7);
-    broker_topic_remove(f->broker, &id);
+    broker_topic_remove(f->broker, &id, false);
     run(f);
     assert_false(partition->cleaner_busy);
     assert_true(partition->retired);

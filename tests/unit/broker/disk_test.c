@@ -156,7 +156,7 @@ static void it_is_deleted_as_any_other_after_it_healed(void **state)
     struct ot_uuid id = fixture_id(7);
     struct ot_io_stat stat;
     a_log_opened_on_a_full_disk_takes_records_again_when_there_is_room(state);
-    broker_topic_remove(f->broker, &id);
+    broker_topic_remove(f->broker, &id, false);
     run(f);
     assert_int_equal(sim_disk_io(f->disk)->ops->stat(sim_disk_io(f->disk), "/sim/a/t-0", &stat), OT_ERR_NOT_FOUND);
     fixture_apply(f, "t", 8, 0, 1, 1, 1, "fsync");
@@ -302,7 +302,7 @@ static void of_two_folders_of_one_name_the_topics_own_is_opened(void **state)
     sim_disk_break_dir(f->disk, first == 0 ? "/sim/a" : "/sim/b");
     eng_store_fail_dir(f->store, first, OT_ERR_IO, "the test");
     run(f);
-    broker_topic_remove(f->broker, &old);
+    broker_topic_remove(f->broker, &old, false);
     run(f);
     fixture_apply(f, "t", 8, 0, 1, 1, 1, "fsync");
     run(f);
@@ -543,13 +543,13 @@ static void partitions_that_go_are_counted_no_more(void **state)
     assert_counted(f, 3, 0, 0);
     run(f);
     assert_counted(f, 3, 3, 0);
-    broker_partition_remove(f->broker, &id, 2);
+    broker_partition_remove(f->broker, &id, 2, false);
     assert_counted(f, 2, 2, 0);
     run(f);
     eng_store_fail_dir(f->store, 0, OT_ERR_IO, "the test");
     run(f);
     assert_counted(f, 2, 0, 2);
-    broker_partition_remove(f->broker, &id, 1);
+    broker_partition_remove(f->broker, &id, 1, false);
     run(f);
     assert_counted(f, 1, 0, 1);
 }

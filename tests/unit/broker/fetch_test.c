@@ -379,7 +379,7 @@ static void a_topic_made_anew_is_read_from_its_own_start(void **state)
     fetch_add(&waits, "t", 0, 1);
     broker_fetch(f->broker, &waits.fetch);
     run(f);
-    broker_topic_remove(f->broker, &old);
+    broker_topic_remove(f->broker, &old, false);
     run(f);
     assert_true(waits.done);
     assert_int_equal(waits.fetch.rows[0].error, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);

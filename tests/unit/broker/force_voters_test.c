@@ -97,9 +97,92 @@ static void what_was_forced_is_later_than_all_that_was_lost(void **state)
     make_topic(house, "after", 1);
 }
 
+/* ---- what a broker that knew more does with it */
+
+enum shape { LOST, NARROWER, ELSEWHERE, DELETED, SHAPES };
+static const char *const shapes[SHAPES] = { "lost", "narrower", "elsewhere", "deleted" };
+
+struct taking { struct house *house; bool forced; };
+
+static struct ot_uuid id_of(const struct coord_value *value, const char *topic)
+{
+    struct ot_coord_topic_name_row row;
+    assert_int_equal(coord_topic_name_get(value, ot_str_of(topic), &row), OT_OK);
+    return row.topic_id;
+}
+
+static void take_value(void *arg)
+{
+    const struct taking *taking = arg;
+    struct broker *broker = taking->house->broker;
+    const struct coord_value *known = broker_coordinator_value(broker->coordinator);
+    struct coord_value value = coord_value_share(known);
+    static uint8_t room[65536];
+    struct coord_delta delta = { .data = room, .cap_bytes = sizeof room };
+    struct coord_edit edit = { &value, &delta };
+    struct ot_coord_cluster_row cluster;
+    struct coord_partition row;
+    struct ot_uuid ids[SHAPES];
+    for (int i = 0; i < SHAPES; i++) ids[i] = id_of(known, shapes[i]);
+    assert_int_equal(coord_topic_remove(&edit, &ids[LOST]), OT_OK);
+    assert_int_equal(coord_topic_remove(&edit, &ids[DELETED]), OT_OK);
+    assert_int_equal(coord_deleted_put(&edit, &(struct coord_deleted_topic){ 1, ids[DELETED], ot_str_of(shapes[DELETED]) }), OT_OK);
+    assert_int_equal(coord_partition_remove(&edit, &ids[NARROWER], 1), OT_OK);
+    assert_int_equal(coord_partition_get(&value, &ids[ELSEWHERE], 1, &row), OT_OK);
+    row.replicas[0] = row.leader = 2;
+    assert_int_equal(coord_partition_put(&edit, &ids[ELSEWHERE], 1, &row), OT_OK);
+    assert_int_equal(coord_cluster_get(&value, &cluster), OT_OK);
+    cluster.forced_version = taking->forced ? 1000001 : cluster.forced_version;
+    char cluster_id[64];
+    snprintf(cluster_id, sizeof cluster_id, "%.*s", (int)cluster.cluster_id.bytes, cluster.cluster_id.data);
+    cluster.cluster_id = ot_str_of(cluster_id);
+    assert_int_equal(coord_cluster_put(&edit, &cluster), OT_OK);
+    broker_apply_whole(broker, known, &value, NULL);
+    coord_value_drop(&value);
+}
+
+static int folders(const struct house *house, const char *topic, int32_t partition, const char *more)
+{
+    char begin[64];
+    int count = 0;
+    DIR *dir = opendir(house->dirs);
+    const int bytes = snprintf(begin, sizeof begin, "%s-%d%s", topic, partition, more[0] == 0 ? "" : ".");
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        const size_t name_bytes = strlen(entry->d_name), more_bytes = strlen(more);
+        count += more_bytes == 0 ? strcmp(entry->d_name, begin) == 0 : strncmp(entry->d_name, begin, (size_t)bytes) == 0 && strcmp(entry->d_name + name_bytes - more_bytes, more) == 0;
+    }
+    if (dir != NULL) closedir(dir);
+    return count;
+}
+
+static void take(struct house *house, bool forced)
+{
+    struct taking taking = { house, forced };
+    start(house);
+    assert_int_equal(house->err, OT_OK);
+    for (int i = 0; i < SHAPES; i++) make_topic(house, shapes[i], 2);
+    broker_coordinator_run(ot_exec_thread_exec(house->coord), take_value, &taking);
+    stop(house);
+    for (int i = 0; i < SHAPES; i++) {         /* whether it goes, and what is there still */
+        const bool whole = i == LOST || i == DELETED, kept = forced && i != DELETED;
+        assert_int_equal(folders(house, shapes[i], 1, ""), 0);
+        assert_int_equal(folders(house, shapes[i], 1, "-stray"), kept);
+        assert_int_equal(folders(house, shapes[i], 0, ""), !whole);
+        assert_int_equal(folders(house, shapes[i], 0, "-stray"), whole && kept);
+    }
+}
+
+/* Records that were acknowledged are not deleted because nobody is left who knew of them. */
+static void what_a_forced_value_lacks_is_set_aside_unless_it_says_that_it_was_deleted(void **state) { take(*state, true); }
+static void what_any_other_value_lacks_is_deleted(void **state) { take(*state, false); }
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test_setup_teardown(what_was_forced_is_later_than_all_that_was_lost, setup, teardown) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_was_forced_is_later_than_all_that_was_lost, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_a_forced_value_lacks_is_set_aside_unless_it_says_that_it_was_deleted, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_any_other_value_lacks_is_deleted, setup, teardown),
+    };
     ot_log_set_level(NULL, OT_LOG_ERROR);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

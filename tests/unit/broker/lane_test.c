@@ -292,7 +292,7 @@ static void removal_answers_everyone_and_gives_the_name_free(void **state)
     produce(f, &waits, 0, -1, -1, 0, 10);
     run(f);
     produce(f, &queued, 0, 1, -1, 0, 10);
-    broker_topic_remove(f->broker, &old);
+    broker_topic_remove(f->broker, &old, false);
     fixture_apply(f, "t", 8, 0, 1, 1, 1, "replicated");       /* while the old folder still bears the name */
     run(f);
     assert_int_equal(waits.part.error, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
@@ -313,10 +313,10 @@ static void topics_made_and_removed_faster_than_they_open_keep_apart(void **stat
     fixture_apply(f, "t", 7, 0, 1, 1, 1, "fsync");
     run(f);
     struct ot_uuid first = fixture_id(7), second = fixture_id(8);
-    broker_topic_remove(f->broker, &first);
+    broker_topic_remove(f->broker, &first, false);
     fixture_apply(f, "t", 8, 0, 1, 1, 1, "fsync");
     run_only(f, f->io);                        /* it waits for the first one's folder, behind its retirement */
-    broker_topic_remove(f->broker, &second);
+    broker_topic_remove(f->broker, &second, false);
     fixture_apply(f, "t", 9, 0, 1, 1, 1, "fsync");
     assert_true(sim_sched_step_of(f->sched, f->background));      /* the first one retires; the second has not been opened */
     run_only(f, f->io);

@@ -635,7 +635,7 @@ static void a_shard_whose_partition_moves_away_closes_without_a_warning(void **s
     FILE *log = tmpfile();
     assert_non_null(log);
     ot_log_setup(OT_LOG_INFO, OT_LOG_TEXT, fileno(log));
-    broker_partition_remove(house->broker, &id, 1);
+    broker_partition_remove(house->broker, &id, 1, false);
     assert_int_not_equal(add_numbers(house, 1, 1, 1), OT_OK);  /* behind the look at what became of it */
     ot_log_setup(OT_LOG_INFO, OT_LOG_TEXT, 2);
     rewind(log);

@@ -225,7 +225,7 @@ static void many_threads_many_topics(void **state)
         config_of(storm, generation % 2 == 0 ? "replicated" : "fsync", &config);
         broker_partition_configure(storm->broker, &steady, &config);
         memset(id.bytes, generation, sizeof(id.bytes));
-        broker_topic_remove(storm->broker, &id);
+        broker_topic_remove(storm->broker, &id, false);
     }
     wait_for(storm, &storm->running);
     wait_for(storm, &storm->opens);

@@ -478,6 +478,33 @@ static void deleting_a_log_removes_its_folder_while_a_reader_holds_it(void **sta
     assert_int_equal(system(command), 0);
 }
 
+static void a_log_that_is_set_aside_is_whole_under_its_other_name(void **state)
+{
+    struct fx *fx = *state;
+    struct eng_read_result result;
+    char byte, command[1200];
+    fx_open(fx, 0, false);
+    for (int i = 0; i < 3; i++) fx_append(fx, 2, 1000);
+    struct eng_read how = { .offset = 0, .limit_offset = 6, .max_bytes = 10000, .may_block = true };
+    assert_int_equal(eng_log_read(fx->log, &how, &result), OT_OK);
+    assert_int_equal(eng_log_set_aside(fx->log), OT_OK);
+    assert_int_equal(eng_log_set_aside(fx->log), OT_OK);
+    assert_int_equal(access(fx->path, F_OK), -1);
+    struct eng_read_result again;
+    assert_int_equal(eng_log_read(fx->log, &how, &again), OT_ERR_CLOSED);
+    assert_int_equal(eng_log_delete(fx->log), OT_OK);
+    assert_int_equal(pread(result.spans[0].fd, &byte, 1, 0), 1);
+    result.pin->release(result.pin);
+    fx_open(fx, 0, false);                     /* the name is free, and the scan of a start leaves the other one alone */
+    assert_int_equal(eng_log_end_offset(fx->log), 0);
+    assert_int_equal(eng_log_delete(fx->log), OT_OK);
+    snprintf(command, sizeof command, "mv %s.*-stray %s", fx->path, fx->path);
+    assert_int_equal(system(command), 0);
+    fx_open(fx, 0, false);
+    assert_int_equal(fx_read_all(fx, 0, 6, 1000), 6);
+    fx_close(fx);
+}
+
 /* Freeing gigabytes at once holds up everybody else on that disk. */
 static void a_big_deleted_file_is_shortened_step_by_step_once_nobody_reads_it(void **state)
 {
@@ -530,4 +557,5 @@ TEST_MAIN(
     LOG_TEST(another_topic_id_is_refused),
     LOG_TEST(an_epoch_is_on_disk_before_its_first_record),
     LOG_TEST(deleting_a_log_removes_its_folder_while_a_reader_holds_it),
+    LOG_TEST(a_log_that_is_set_aside_is_whole_under_its_other_name),
     LOG_TEST(a_big_deleted_file_is_shortened_step_by_step_once_nobody_reads_it))
