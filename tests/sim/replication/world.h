@@ -80,7 +80,7 @@ struct world {
     bool lane;                                 /* records are in a log before the machine hears of them */
     struct swarm swarm;
     struct producer producers[PARTITIONS];
-    uint32_t losses, losses_max;
+    uint32_t losses, losses_max, doubled /* of the whole: places of brokers that doubles took, over another disk */;
     enum replica_class class_; int32_t min_isr;
     uint64_t next_fault_us, next_produce_us;
     struct record *committed[PARTITIONS]; int64_t committed_end[PARTITIONS];
@@ -101,6 +101,7 @@ bool sim_event_next(struct world *w, uint64_t before_us, struct event *out);
 bool sim_cut(struct world *w, uint32_t from, uint32_t to);     /* lost */
 uint64_t sim_delay(struct world *w);
 bool sim_may_lose(const struct world *w);      /* one more machine may forget what it has not flushed */
+bool sim_may_double(const struct world *w);    /* of the whole: one more double may take a place */
 int64_t sim_clock_us(const struct world *w, const struct broker *broker);
 /* operator.c */
 void operate_make_topic(struct world *w);

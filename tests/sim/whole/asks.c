@@ -7,6 +7,8 @@ enum { TIMED_OUT_US = 700000 };
 
 static struct passed *passed_of(struct ask *ask) { return OT_CONTAINER(ask, struct passed, ask); }
 
+static bool is_double(const struct passed *passed) { return passed->ask.request.ask == COORD_ASK_REGISTER && passed->ask.broker == BROKERS_MAX; }
+
 struct ask *ask_new(struct world *w, struct broker *broker, enum coord_ask kind)
 {
     struct whole *whole = whole_of(w);
@@ -66,10 +68,11 @@ void ask_came(struct whole *whole, struct event *event)
         tell(whole, passed, OT_ERR_REQUEST_TIMED_OUT, TIMED_OUT_US);
         return;
     }
-    if (passed->ask.request.ask == COORD_ASK_REGISTER && passed->ask.broker == BROKERS_MAX && passed->ask.request.u.register_.broker_id == (int32_t)event->broker + 1) {
-        tell(whole, passed, OT_ERR_DUPLICATE_BROKER_REGISTRATION, cluster_delay_us(whole->cluster, passed->from));       /* a double of this very process: its hello is refused (broker/peer_hello.c) */
+    if (is_double(passed) && (passed->ask.request.u.register_.broker_id == (int32_t)event->broker + 1 || !sim_may_double(&whole->w))) {
+        tell(whole, passed, OT_ERR_DUPLICATE_BROKER_REGISTRATION, cluster_delay_us(whole->cluster, passed->from));       /* a double of this very process: its hello is refused (broker/peer_hello.c); of others: they are spared */
         return;
     }
+    whole->w.doubled += is_double(passed);
     passed->at = event->broker;
     cluster_ask(whole->cluster, event->broker, &passed->ask.request);
 }
@@ -77,6 +80,7 @@ void ask_came(struct whole *whole, struct event *event)
 void ask_here(struct whole *whole, struct coord_request *request)
 {
     struct passed *passed = OT_CONTAINER(request, struct passed, ask.request);
+    whole->w.doubled -= is_double(passed) && request->error == OT_ERR_DUPLICATE_BROKER_REGISTRATION;       /* it took no place */
     const bool lost = passed->at != passed->from && cluster_lost(whole->cluster, passed->at, passed->from);
     tell(whole, passed, lost ? OT_ERR_REQUEST_TIMED_OUT : request->error, lost ? TIMED_OUT_US : cluster_delay_us(whole->cluster, passed->from));
 }

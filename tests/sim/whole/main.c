@@ -13,7 +13,26 @@ static bool wanted_beyond, wanted_strict;
 
 #define STRICT_SPREAD 0.05                     /* any two clocks differ by less than the tenth that a lease is shorter than the silence of a broker */
 
-bool sim_may_lose(const struct world *w) { return w->swarm.beyond || w->losses < w->losses_max; }
+#define ALL_COVERED 1000                       /* machines that may forget: what was acknowledged is on all their disks */
+
+/* A double is one more disk that is gone, as far as anybody is told, though what was on it comes back. Where no machine forgets, whoever is left has everything; else both together are
+ * no more than the durability class covers. */
+static bool spared(const struct world *w, uint64_t forgot, uint32_t doubled)
+{
+    return w->swarm.beyond || forgot == 0 || doubled == 0 || forgot + doubled < (uint64_t)w->min_isr;
+}
+
+bool sim_may_lose(const struct world *w)
+{
+    return w->swarm.beyond || (w->losses < w->losses_max && spared(w, w->losses_max == ALL_COVERED ? w->wiped : w->losses + 1, w->doubled));
+}
+
+bool sim_may_double(const struct world *w) { return spared(w, w->losses_max == ALL_COVERED ? w->wiped : w->losses, w->doubled + 1); }
+
+static bool may_wipe(const struct world *w)    /* no class outlives the disk */
+{
+    return w->swarm.beyond || (w->losses < (uint32_t)w->min_isr && spared(w, w->wiped + 1, w->doubled));
+}
 
 /* ---- faults that are not the coordinators' own (cluster/net.c has the network's, pauses, restarts, disks of the coordinators, power cuts) */
 
@@ -27,7 +46,7 @@ static void crash(struct whole *whole, uint32_t index)
     }
     w->losses += machine;
     host_crash(whole, index, machine);
-    if (w->swarm.wipes && machine && (w->swarm.beyond || w->losses < (uint32_t)w->min_isr) && ot_rng_chance(&w->rng, 0.3)) {   /* no class outlives the disk */
+    if (w->swarm.wipes && machine && may_wipe(w) && ot_rng_chance(&w->rng, 0.3)) {
         for (uint32_t p = 0; p < PARTITIONS; p++) {
             broker->lost |= broker->held[p].end > 0;
             broker->held[p].end = broker->held[p].flushed = broker->held[p].start = broker->held[p].told_start = 0;
@@ -243,7 +262,7 @@ static uint64_t run_seed(uint64_t seed, bool verbose)
     w->class_ = (enum replica_class)ot_rng_below(&w->rng, 4);
     whole->steps_max = ot_rng_chance(&w->rng, 0.3) ? 8 : 60;
     draw_swarm(w);
-    w->losses_max = w->class_ == REPLICA_FSYNC_ALL && !w->swarm.class_flips ? 1000 : (uint32_t)w->min_isr - 1;
+    w->losses_max = w->class_ == REPLICA_FSYNC_ALL && !w->swarm.class_flips ? ALL_COVERED : (uint32_t)w->min_isr - 1;
     make(whole, verbose);
     w->next_fault_us = 5000000;
     run_until(whole, 30000000, true);
