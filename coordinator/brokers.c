@@ -173,7 +173,8 @@ static enum ot_err find_earlier(struct coord_turn *turn, struct earlier *out)
     out->newly_missing = out->missing_count > 0;
     note_missing(ask, &last.missing_dir_ids, out, &any_common);
     turn->request->dir_missing = out->missing_count > 0;
-    if (!last.fenced && !any_common && ask->broker_id != turn->coord->config.node_id) {
+    const bool lives = !last.fenced || coord_session_lives(turn->coord, ask->broker_id, last.broker_epoch);
+    if (lives && !any_common && ask->broker_id != turn->coord->config.node_id) {
         return coord_refuse(turn->request, OT_ERR_DUPLICATE_BROKER_REGISTRATION, "broker %d is registered and alive with other directories", ask->broker_id);
     }
     return OT_OK;
@@ -237,6 +238,7 @@ enum ot_err coord_ask_register(struct coord_turn *turn)
     }
     struct coord_leaving leaving = { ask->broker_id, .lost = boot_of(ask, &earlier) == COORD_BOOT_MACHINE_CRASH || earlier.newly_missing,
         .disk_gone = earlier.newly_missing };
+    coord_session_registered(turn->coord, ask->broker_id, turn->version);
     return recompute(turn, ask->broker_id, &leaving);
 }
 
@@ -423,8 +425,12 @@ enum ot_err coord_ask_fence(struct coord_turn *turn)
     }
     struct ot_coord_broker_row row;
     enum ot_err err = get_broker(turn, ask->broker_id, &row);
-    if (err != OT_OK || row.fenced || row.broker_epoch != ask->broker_epoch) {
+    if (err != OT_OK || row.broker_epoch != ask->broker_epoch) {
         return err;
+    }
+    coord_session_gone(turn->coord, ask->broker_id);
+    if (row.fenced) {
+        return OT_OK;
     }
     return set_fenced(turn, ask->broker_id, &row, true);
 }

@@ -28,7 +28,7 @@ static struct coord_session *session_of(struct coord *coord, int32_t id)
     if (session == NULL) {
         return NULL;
     }
-    *session = (struct coord_session){ .id = id, .heard_us = coord->now_us, .applied_version = -1, .broker_epoch = -1, .alter_sequence = -1, .fenced_version = -1, .said_us = coord->now_us, .said_version = -1 };
+    *session = (struct coord_session){ .id = id, .heard_us = coord->now_us, .applied_version = -1, .broker_epoch = -1, .alter_sequence = -1, .fenced_version = -1, .lives_epoch = -1, .said_us = coord->now_us, .said_version = -1 };
     return session;
 }
 
@@ -47,7 +47,7 @@ void coord_session_heard(struct coord *coord, const struct coord_heartbeat *ask)
         session->alter_sequence = session->broker_epoch == ask->broker_epoch ? session->alter_sequence : -1;
         session->applied_version = session->broker_epoch == ask->broker_epoch ? OT_MAX(session->applied_version, ask->applied_version) : ask->applied_version;
         session->moved &= session->broker_epoch == ask->broker_epoch;
-        session->broker_epoch = ask->broker_epoch;
+        session->broker_epoch = session->lives_epoch = ask->broker_epoch;
         coord->sessions_due_us = OT_MIN(coord->sessions_due_us, coord->now_us + silence_us(coord));
     }
 }
@@ -58,6 +58,29 @@ void coord_session_fenced(struct coord *coord, int32_t id, int64_t version)
     if (session != NULL) {
         session->fenced_version = version;
     }
+}
+
+void coord_session_registered(struct coord *coord, int32_t id, int64_t broker_epoch)
+{
+    struct coord_session *session = session_of(coord, id);
+    if (session != NULL) {
+        session->heard_us = coord->now_us;
+        session->lives_epoch = broker_epoch;
+    }
+}
+
+void coord_session_gone(struct coord *coord, int32_t id)
+{
+    struct coord_session *session = session_of(coord, id);
+    if (session != NULL) {
+        session->lives_epoch = -1;
+    }
+}
+
+bool coord_session_lives(struct coord *coord, int32_t id, int64_t broker_epoch)
+{
+    const struct coord_session *session = session_of(coord, id);
+    return session != NULL && session->lives_epoch == broker_epoch && session->heard_us + silence_us(coord) > coord->now_us;
 }
 
 bool coord_session_knows(struct coord *coord, const struct coord_heartbeat *ask)

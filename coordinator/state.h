@@ -46,6 +46,7 @@ struct coord_session {
     int32_t id;
     uint64_t heard_us;
     int64_t applied_version, broker_epoch, alter_sequence, fenced_version;
+    int64_t lives_epoch;                       /* heard of with this broker epoch, if only by its registration, and not taken for gone since; -1 */
     bool moved;
     uint64_t said_us; int64_t said_version;    /* as its node said last what it has committed: with each of its questions and acknowledgements, which come sooner than heartbeats of the broker */
 };
@@ -153,6 +154,9 @@ enum ot_err coord_ask_level(struct coord_turn *turn);
 void coord_session_heard(struct coord *coord, const struct coord_heartbeat *ask);
 void coord_session_fenced(struct coord *coord, int32_t id, int64_t version);
 bool coord_session_over(struct coord *coord, int32_t id);              /* it was not heard of for a session */
+void coord_session_registered(struct coord *coord, int32_t id, int64_t broker_epoch);
+void coord_session_gone(struct coord *coord, int32_t id);              /* its process is */
+bool coord_session_lives(struct coord *coord, int32_t id, int64_t broker_epoch);          /* also one that is fenced: it has just registered, or is behind */
 bool coord_session_knows(struct coord *coord, const struct coord_heartbeat *ask);         /* has it applied that it was fenced, as far as it was */
 /* A broker that stops leads nothing, and is in no isr where others are: the rows were seen so. */
 void coord_session_set_moved(struct coord *coord, int32_t id);

@@ -678,6 +678,42 @@ static void a_second_broker_of_the_same_id_is_refused_while_the_first_one_lives(
     assert_int_equal(register_with(desk, 3, 13, others, 2), OT_OK);    /* the first one is heard no more */
 }
 
+static void seconds_pass(struct desk *desk, int count)
+{
+    for (int i = 0; i < count; i++) {
+        desk->now_us += 1000000;
+        desk_in(desk, (struct coord_in){ .kind = COORD_TICK });
+    }
+}
+
+/* It has registered, and is fenced until its first heartbeat: it lives all the same, and what it holds is worth its place in elr. */
+static void a_second_broker_of_the_same_id_is_refused_while_the_first_one_begins(void **state)
+{
+    struct desk *desk = *state;
+    static const struct ot_uuid own[] = { { { 9 } } }, others[] = { { { 7 } } };
+    desk_free(desk);
+    desk_init(desk);
+    desk->auto_store = true;
+    desk->session_us = 9000000;
+    desk->now_us = 1000;
+    assert_int_equal(desk_start(desk, 0), OT_OK);
+    assert_int_equal(register_with(desk, 2, 2, own, 1), OT_OK);
+    seconds_pass(desk, 8);
+    assert_int_equal(register_with(desk, 2, 12, others, 1), OT_ERR_DUPLICATE_BROKER_REGISTRATION);
+    assert_int_equal(register_with(desk, 2, 3, own, 1), OT_OK);        /* it starts anew */
+    seconds_pass(desk, 8);
+    struct coord_request beat = { .ask = COORD_ASK_HEARTBEAT, .u.heartbeat = { .broker_id = 2, .broker_epoch = epoch_of(desk, 2), .want_fence = true } };
+    desk_ask(desk, &beat);
+    assert_int_equal(beat.error, OT_OK);
+    seconds_pass(desk, 8);
+    assert_int_equal(register_with(desk, 2, 12, others, 1), OT_ERR_DUPLICATE_BROKER_REGISTRATION);
+    seconds_pass(desk, 1);
+    assert_int_equal(register_with(desk, 2, 12, others, 1), OT_OK);    /* it was silent for a session */
+    assert_int_equal(register_with(desk, 2, 4, own, 1), OT_OK);        /* who has a directory that was missed is no double */
+    assert_int_equal(fence(desk, 2), OT_OK);
+    assert_int_equal(register_with(desk, 2, 13, others, 1), OT_OK);    /* it was taken for gone */
+}
+
 static void a_voter_is_not_forgotten(void **state)
 {
     struct desk *desk = *state;
@@ -720,7 +756,7 @@ int main(void)
         TEST(a_cancelled_reassignment_lets_the_leader_hand_over),
         TEST(a_reassignment_to_fewer_replicas_than_min_isr_counted_on_lowers_it),
         TEST(a_preferred_election_passes_over_a_broker_in_maintenance), TEST(a_broker_that_leaves_gets_nothing_new), TEST(who_was_forgotten_comes_back_without_marks),
-        TEST(a_second_broker_of_the_same_id_is_refused_while_the_first_one_lives), TEST(a_voter_is_not_forgotten), TEST(a_voter_alone_does_not_resign),
+        TEST(a_second_broker_of_the_same_id_is_refused_while_the_first_one_lives), TEST(a_second_broker_of_the_same_id_is_refused_while_the_first_one_begins), TEST(a_voter_is_not_forgotten), TEST(a_voter_alone_does_not_resign),
         TEST(a_broker_is_not_unfenced_before_it_knows_that_it_was_fenced), TEST(a_stopping_broker_goes_when_everybody_knows_who_leads),
         TEST(the_last_one_in_sync_keeps_its_lead_when_it_stops), TEST(a_broker_is_forgotten_once_it_holds_nothing),
     };
