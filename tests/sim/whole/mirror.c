@@ -28,7 +28,7 @@ static void each(struct whole *whole, uint32_t index, uint32_t partition, int64_
 static void taken_over(struct whole *whole, uint32_t index, uint32_t partition, int64_t offset, struct record record)
 {
     struct held *held = &whole->w.brokers[index].held[partition];
-    CHECK(offset >= held->end || (held->log[offset].id == record.id && held->log[offset].epoch == record.epoch));
+    CHECK(offset >= OT_MAX(held->end, whole->hosts[index].mirrors[partition].was) || (held->log[offset].id == record.id && held->log[offset].epoch == record.epoch));
     held->log[offset] = record;
 }
 
@@ -95,13 +95,13 @@ static void take_over(struct whole *whole, uint32_t index, uint32_t partition, c
     struct broker *broker = &w->brokers[index];
     struct held *held = &broker->held[partition];
     struct mirror *mirror = &whole->hosts[index].mirrors[partition];
-    int64_t least = mirror->cutting ? 0 : mirror->machine ? held->flushed : held->end, before = held->end;
-    if (log->end < least || (log->end > OT_MAX(before, log->start) + IN_WRITE_MAX && !(mirror->cutting && before == 0))) {
+    int64_t least = mirror->cutting ? 0 : mirror->machine ? held->flushed : held->end, before = held->end, most = OT_MAX(OT_MAX(before, mirror->was), log->start) + IN_WRITE_MAX;
+    if (log->end < least || (log->end > most && !(mirror->cutting && before == 0))) {
         fprintf(stderr, "broker %d partition %u: [%lld, %lld] was promised, %lld came up (machine %d)\n", broker->id, partition, (long long)least, (long long)before, (long long)log->end,
             mirror->machine);
     }
     HOLDS(18, log->end >= least);
-    CHECK(log->end <= OT_MAX(before, log->start) + IN_WRITE_MAX || (mirror->cutting && before == 0));        /* the last: it was moved away, and its files were to go */
+    CHECK(log->end <= most || (mirror->cutting && before == 0));        /* the last: it was moved away, and its files were to go */
     held->told_start = mirror->cutting ? 0 : held->told_start;
     held->start = log->start;
     begins(whole, index, partition, log->start);
@@ -143,6 +143,7 @@ static void look(struct whole *whole, uint32_t index, uint32_t partition)
         w->elections++;
         held->seen_epoch = -1;
     }
+    mirror->was = log.read_only ? OT_MAX(mirror->was, held->end) : 0;           /* given up: it takes nothing more, and what a cut left in its files comes up as it was */
     if (log.end < held->end) {
         w->truncated += (uint64_t)(held->end - log.end);
         held->end = log.end;

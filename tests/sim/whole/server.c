@@ -330,7 +330,8 @@ void server_log(struct server *s, int32_t index, struct server_log *out)
     out->open = true;
     out->start = eng_log_start_offset(log);
     out->end = eng_log_end_offset(log);
-    out->cutting = partition->cutting || partition->follow != NULL || (eng_log_read_only(log) && out->start == out->end);     /* the last: the power went while it began anew */
+    out->read_only = eng_log_read_only(log);
+    out->cutting = partition->cutting || partition->follow != NULL || (out->read_only && out->start == out->end);     /* the last: the power went while it began anew */
     out->flushed = eng_log_flushed_end(log);
     out->replica = &partition->replica;
 }

@@ -47,7 +47,7 @@ void server_ask_answered(struct server *s, struct coord_request *request);
 /* A follower's request, whose reference passes over; served(arg, NULL): this one can read nothing. */
 void server_serve(struct server *s, struct ot_buf *request, void (*served)(void *arg, struct ot_buf *answer), void *arg);
 
-struct server_log { bool applied /* rows, since the start */, hosted, open, offline, cutting; int64_t start, end, flushed; const struct replica *replica; };
+struct server_log { bool applied /* rows, since the start */, hosted, open, offline, cutting, read_only; int64_t start, end, flushed; const struct replica *replica; };
 void server_log(struct server *s, int32_t partition, struct server_log *out);
 int64_t server_log_base(struct server *s, int32_t partition);   /* open: where its first file begins, at or below its start */
 /* Bytes of batches from offset on, below limit, though the power may be off. */

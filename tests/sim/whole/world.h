@@ -26,7 +26,7 @@ struct link {                                  /* a fetch of a follower under wa
     struct whole *whole;
     struct link *next, *prev;
 };
-struct mirror { bool seen /* in this life */, cutting, machine /* crashed since it was seen */; };
+struct mirror { bool seen /* in this life */, cutting, machine /* crashed since it was seen */; int64_t was /* its end before a cut that failed: up to there its files may have all of it still */; };
 struct host {                                  /* what a process has besides its node and w.brokers[i] */
     struct whole *whole; uint32_t index;
     struct server *server;
