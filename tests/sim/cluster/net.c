@@ -122,6 +122,30 @@ bool cluster_in_doubt(const struct cluster *w)            /* a memory is gone or
     return false;
 }
 
+/* A vote in doubt counts only if everybody votes, and who is gone does not: of three, a torn COMMIT of one and the lost folder of another leave none that may be elected, for ever. It cannot be told
+ * from an acceptance that those two alone had and that was committed. */
+bool cluster_misses_one(const struct cluster *w)
+{
+    for (uint32_t i = 0; i < w->node_count; i++) {
+        if (w->nodes[i].wiped || w->nodes[i].rotten || w->nodes[i].term_rotten != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whose next start may find it in doubt. */
+static bool any_torn(const struct cluster *w)
+{
+    for (uint32_t i = 0; i < w->node_count; i++) {
+        const struct node *node = &w->nodes[i];
+        if (node->torn || node->disk_fails_until_us != 0 || (node->up && node->journal.broken)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static uint32_t voters_now(const struct cluster *w)
 {
     int32_t ids[COORD_VOTERS_MAX];
@@ -191,7 +215,7 @@ static void strike(struct cluster *w, struct node *node)
     if (!node->up) {
         return;
     }
-    bool spare = cluster_in_doubt(w) || w->changes_voters || node->observer || w->commit_max < 1;
+    bool spare = cluster_in_doubt(w) || any_torn(w) || w->changes_voters || node->observer || w->commit_max < 1;
     if (kind < 30 && w->swarm.pauses) {
         node->paused_until_us = w->now_us + ot_rng_below(&w->rng, 6000000);
         return;

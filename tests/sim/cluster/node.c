@@ -264,7 +264,7 @@ void node_start(struct cluster *w, struct node *node)
     }
     CHECK(err == OT_OK);
     check_begin(w, node, &image);
-    node->rotten = false;
+    node->rotten = node->torn = false;
     if (image.unsure && node->damaged_term < 0) {          /* torn: nobody was told of it, but it cannot know that */
         node->damaged_term = node->durable_term;
     }
@@ -313,6 +313,10 @@ void node_stop(struct cluster *w, struct node *node, bool machine)
             sim_disk_power_off_after(node->disk, 1 + ot_rng_below(&w->rng, 4));
             ot_ignore(write_record(w, node, &job), "nobody is told");
         }
+        if (machine && node->journal.unsynced && cluster_misses_one(w)) {
+            node->journal.unsynced = sim_disk_io(node->disk)->ops->fdatasync(sim_disk_io(node->disk), node->journal.fd) != OT_OK;
+        }
+        node->torn = node->journal.broken || (machine && node->journal.unsynced);
         broker_journal_close(&node->journal);
         sim_disk_power_off_after(node->disk, UINT64_MAX);
         if (machine) {
@@ -347,7 +351,7 @@ void node_wipe(struct cluster *w, struct node *node)
     node->durable_vote = -1;
     node->durable_accepted = (struct coord_stamp){ 0 };
     node->damaged_term = -1;
-    node->rotten = false;
+    node->rotten = node->torn = false;
     node->term_rotten = 0;
     w->wipes++;
 }

@@ -32,6 +32,7 @@ struct node {
     /* what its disk is known to hold */
     int32_t durable_term, durable_vote; struct coord_stamp durable_accepted; uint64_t last_record_pos; bool last_is_accept;
     int32_t damaged_term;                      /* its journal lost an acceptance; -1 no doubt */
+    bool torn;                                 /* perhaps: it stopped with a record that no sync had seen, and has not started since */
     bool rotten; uint8_t term_rotten;          /* a bit of journal or snapshot is another one since it stopped; of these copies of its term, since that was written */
     struct coord_stamp applied; bool leading;
     struct coord_levels levels;                /* that its build knows; zero: those of this program */
@@ -91,6 +92,7 @@ bool cluster_event_next(struct cluster *w, uint64_t before_us, struct event *out
 void cluster_send(struct cluster *w, uint32_t from, uint32_t to, struct ot_blob body);
 void cluster_faults(struct cluster *w);              /* something goes wrong, or is mended */
 bool cluster_in_doubt(const struct cluster *w);       /* a memory is gone, or may be */
+bool cluster_misses_one(const struct cluster *w);     /* a voter's folder is gone, or will be with its next start, and no other one is in its place yet */
 void cluster_swarm(struct cluster *w);
 extern bool cluster_refounds, cluster_outlives;       /* by flag */
 /* node.c */
