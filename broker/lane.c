@@ -346,11 +346,30 @@ static void note_completed(void *arg, const struct eng_completed_txn *txn)
     if (txn->aborted) list->txns[list->count++] = *txn;
 }
 
+static void fail_unleased(struct broker_produce_part *part, struct broker_produce_part **done)
+{
+    fail_part(part, OT_ERR_REQUEST_TIMED_OUT, "another broker may have begun to lead before this was written (ottla.leader.lease=strict)");
+    chain(done, part);
+}
+
+/* Those with acks=1 that wait for what was written now: they are duplicates of it. */
+static void fail_unleased_duplicates(struct broker_partition *partition, int64_t from, int64_t to, struct broker_produce_part **done)
+{
+    struct broker_produce_part *before;
+    for (struct broker_produce_part *part = partition->wait_last; part != NULL && part->wait_offset > from; part = before) {
+        before = part->prev;
+        if (part->call->acks != 1 || part->wait_offset > to) continue;
+        wait_take(partition, part);
+        fail_unleased(part, done);
+    }
+}
+
 /* Written batches leave the queue: answered at once, or moved to those who wait for the high watermark. True: the time of some is up already. written_us: a clock that was read when they were. */
 static bool leave(struct broker_partition *partition, uint32_t count, int64_t written_us, struct broker_produce_part **done)
 {
     const bool unleased = broker_lease_over(partition->core, written_us);      /* it ran out since they came in: others may have written before this was */
     bool late = false;
+    if (unleased && count > 0) fail_unleased_duplicates(partition, partition->queue_first->append.base_offset, eng_log_end_offset(partition->log), done);
     for (uint32_t i = 0; i < count; i++) {
         struct broker_produce_part *part = partition->queue_first;
         partition->queue_first = part->next;
@@ -359,11 +378,12 @@ static bool leave(struct broker_partition *partition, uint32_t count, int64_t wr
         atomic_fetch_add_explicit(&partition->core->dir_appended_bytes[partition->store_dir], part->append.bytes, memory_order_relaxed);
         ot_series_add(partition->topic->series.bytes_in, part->append.bytes);
         ot_series_add(partition->topic->series.records_in, (uint64_t)part->verdict.info.record_count);
-        if (waits_for_all(partition, part)) {
+        if (unleased && part->call->acks == 1) {           /* also while this broker hands over: it may give that up, and then the write is all that is waited for */
+            fail_unleased(part, done);
+        } else if (waits_for_all(partition, part)) {
             late |= atomic_load(&part->call->expired);
             wait_put(partition, part, part->append.last_offset + 1, false);
         } else {
-            if (unleased && part->call->acks == 1) fail_part(part, OT_ERR_REQUEST_TIMED_OUT, "another broker may have begun to lead before this was written (ottla.leader.lease=strict)");
             chain(done, part);
         }
     }

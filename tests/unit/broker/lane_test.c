@@ -641,7 +641,7 @@ static void a_stop_does_not_wait_for_logs_that_were_not_begun(void **state)
 static void under_a_strict_lease_acks_1_is_taken_if_it_held_until_the_record_was_written(void **state)
 {
     struct core_fixture *f = *state;
-    struct produce_call early, in_time, late, all;
+    struct produce_call early, in_time, late, all, again;
     fixture_set(f, "ottla.leader.lease", "strict");
     fixture_apply(f, "t", 7, 0, 1, 1, 1, "replicated");
     run(f);
@@ -655,11 +655,13 @@ static void under_a_strict_lease_acks_1_is_taken_if_it_held_until_the_record_was
     run(f);
     assert_int_equal(in_time.part.error, OT_OK);
     produce(f, &late, 0, 1, -1, 0, 10);
-    produce(f, &all, 0, -1, -1, 0, 10);
+    produce(f, &all, 0, -1, 50, 0, 10);
+    produce(f, &again, 0, 1, 50, 0, 10);       /* of the one before, while that is queued */
     sim_sched_wake(f->sched, sim_sched_now_us(f->sched) + 9000000);    /* the process stood still for a whole session */
     run(f);
-    assert_true(late.done);
+    assert_true(late.done && again.done);
     assert_int_equal(late.part.error, OT_ERR_REQUEST_TIMED_OUT);
+    assert_int_equal(again.part.error, OT_ERR_REQUEST_TIMED_OUT);
     assert_int_equal(all.part.error, OT_OK);   /* it needs no lease */
     assert_int_equal(eng_log_end_offset(fixture_partition(f, 0)->log), 3);
 }

@@ -589,6 +589,37 @@ static void acks_1_that_waited_for_a_handover_is_answered_when_that_is_given_up(
     c->cut[2][1] = c->cut[3][1] = c->cut[1][2] = c->cut[1][3] = c->mute = false;
 }
 
+/* A leader that hands over stood still, and was taken for gone: its lease ran out, and the time that it had for handing over too. */
+static void acks_1_that_was_written_late_is_not_answered_by_a_handover_that_is_given_up(void **state)
+{
+    struct cluster *c = *state;
+    struct core_fixture *f = &c->nodes[0].f;
+    static struct produce_call before, in_time, late, again;
+    fixture_set(f, "ottla.leader.lease", "strict");
+    started(c);
+    c->cut[2][1] = c->cut[3][1] = c->cut[1][2] = c->cut[1][3] = c->mute = true;
+    cluster_pass(c, 600);
+    broker_lease_renew(f->broker, sim_sched_now_us(c->sched), 0);
+    cluster_put(c, 1, &before, 1, -1, 0);
+    cluster_pass(c, 100);
+    c->row.successor = 2;
+    c->row.partition_epoch++;
+    cluster_apply(c);
+    cluster_put(c, 1, &in_time, 1, -1, 0);
+    cluster_pass(c, 100);
+    assert_false(in_time.done);                /* all in sync are to have it */
+    cluster_put(c, 1, &late, 1, 50, 0);
+    cluster_put(c, 1, &again, 1, 50, 0);
+    sim_sched_wake(c->sched, sim_sched_now_us(c->sched) + 9000000);
+    cluster_pass(c, 4000);
+    assert_int_equal(eng_log_end_offset(cluster_part(c, 1)->log), 3);
+    assert_true(in_time.done && late.done && again.done);
+    assert_int_equal(in_time.part.error, OT_OK);
+    assert_int_equal(late.part.error, OT_ERR_REQUEST_TIMED_OUT);
+    assert_int_equal(again.part.error, OT_ERR_REQUEST_TIMED_OUT);
+    c->cut[2][1] = c->cut[3][1] = c->cut[1][2] = c->cut[1][3] = c->mute = false;
+}
+
 /* How often that broker asks a leader that it does not reach. */
 static uint32_t tries_within(struct cluster *c, int32_t id, int64_t ms)
 {
@@ -740,6 +771,7 @@ int main(void)
         T(a_coordinator_of_an_older_build_is_told_one_by_one), T(the_last_member_syncs_in_class_auto), T(strangers_and_old_lives_are_refused),
         T(a_batch_that_no_segment_can_hold_is_not_taken), T(a_new_leader_says_no_latest_offset_that_may_go_back),
         T(a_failed_fetch_is_tried_again_after_a_pause_that_is_bounded),
-        T(acks_1_that_waited_for_a_handover_is_answered_when_that_is_given_up) };
+        T(acks_1_that_waited_for_a_handover_is_answered_when_that_is_given_up),
+        T(acks_1_that_was_written_late_is_not_answered_by_a_handover_that_is_given_up) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
