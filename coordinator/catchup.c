@@ -1,6 +1,7 @@
 /* Who is behind asks; who has it answers from what is committed: the changes since, or, where those are forgotten, all rows in pieces.
  *
- * A coordinator that has nothing newer keeps the question and answers it with the next commit, so that those who follow without a vote hear of each at once. */
+ * A coordinator that has nothing newer keeps the question and answers it with the next commit, so that those who follow without a vote hear of each at once. Who does not know yet that
+ * it leads is told so at once besides: no heartbeat goes to who does not vote, and where nothing changes there is no next commit. */
 #include "coordinator/state.h"
 #include <string.h>
 
@@ -170,10 +171,13 @@ static void asked(struct coord *coord, const struct coord_message *in)
                 answer_rows(coord, in);
             }
         }
-    } else if (leads) {
-        park(coord, in);
     } else {
-        coord_send(coord, in->sender, &(struct coord_message){ .kind = COORD_CHANGES, .base = in->committed, .committed = in->committed });
+        if (leads) {
+            park(coord, in);
+        }
+        if (!leads || in->leader != coord->config.node_id) {
+            coord_send(coord, in->sender, &(struct coord_message){ .kind = COORD_CHANGES, .base = in->committed, .committed = in->committed });
+        }
     }
 }
 
@@ -283,12 +287,18 @@ void coord_catch_up_tick(struct coord *coord)
     }
 }
 
+/* Who does not vote hears of a coordinator by answers alone. */
+static void note_leader(struct coord *coord, const struct coord_message *in)
+{
+    if (coord_peer_self(coord) == NULL && in->term >= coord->term.term && coord->leader != in->leader && (in->leader >= 0 || in->sender == coord->leader)) {
+        coord_follow(coord, in->leader);
+    }
+}
+
 static void changes(struct coord *coord, const struct coord_message *in)
 {
     bool learns = coord_peer_self(coord) == NULL;
-    if (learns && in->term >= coord->term.term && coord->leader != in->leader && (in->leader >= 0 || in->sender == coord->leader)) {
-        coord_follow(coord, in->leader);
-    }
+    note_leader(coord, in);
     struct coord_stamp before = coord->committed.stamp;
     coord_changes_accept(coord, in);
     if (learns && coord->phase == COORD_PHASE_FOLLOWER && coord->config.observer && coord_stamp_below(before, coord->committed.stamp)) {
@@ -356,6 +366,7 @@ void coord_whole_stored(struct coord *coord)
 
 static void rows(struct coord *coord, const struct coord_message *in)
 {
+    note_leader(coord, in);                    /* the rest is asked of it, and not of one that is lost in two tries of three */
     if (coord->phase > COORD_PHASE_PRE_VOTE || coord->storing != COORD_STORING_NOTHING || (!COORD_BUG(OLDER_ROWS) && (!coord_stamp_below(coord->committed.stamp, in->committed.stamp)
         || coord_stamp_below(in->committed.stamp, coord_accepted_mark(coord).stamp) || in->committed.stamp.version <= coord->committed.stamp.version))
         || (in->committed.stamp.term > coord->term.term && !coord_adopt_term(coord, in, false))) {

@@ -13,6 +13,7 @@
  *   HEARTBEAT_ACK    also from a later term: then the leader steps down                committed, accepted, round, answer: BUSY or YES
  *   CATCH_UP         give me what was committed since                                  committed, accepted (at least that far), base and key: of the rows
  *                                                                                      read so far
+ *                    (who leads keeps it until there is something; if `leader` is another one, it is told at once who leads)
  *   CHANGES          here; empty: there is nothing newer, ask `leader`                 base, committed (the result), data: delta
  *   ROWS             too much has changed: here are rows of the whole, in key order    committed (the whole), key (of the row before), data, answer: LAST or YES
  *   FOUND            are you blank, with this list? (base.state_hash)                  cluster_id, answer: YES: then be of this cluster

@@ -426,6 +426,25 @@ def test_one_grows_to_three_voters_while_it_runs(make):
     cluster.stop()
 
 
+def test_brokers_come_to_a_lone_voter_that_was_started_again_and_come_back_to_it(make):
+    """It sends no heartbeats to who does not vote, and changes nothing that would be told: who leads is heard by asking."""
+    cluster = make(2)
+    one, two = cluster.nodes.values()
+    cluster.configure(one, **{"coordinator.voters": ""})
+    cluster.configure(two, **{"coordinator.voters": "", "coordinator.join": f"1@{cluster.place(1)}"})
+    one.start()
+    assert create(one, "early")["errorCode"] == 0
+    one.stop()
+    one.start()
+    two.start()
+    assert "early" in topics_of(two)
+    assert create(two, "by-the-new-one")["errorCode"] == 0
+    two.stop()
+    two.start()
+    assert cluster.controller() == 1
+    cluster.stop()
+
+
 def test_a_broker_that_is_gone_for_good_is_forgotten(make):
     cluster = make(4, voters=3).start()
     cluster.controller()
@@ -563,7 +582,13 @@ def test_records_of_a_topic_that_only_lost_voters_knew_are_set_aside(make):
         assert i == 5 or folder.name.endswith("-stray")
         assert f"of lost-{i}".encode() in b"".join(path.read_bytes() for path in folder.glob("*.log"))
         assert (host.data / f"kept-{i}-0").exists() and not list(host.data.glob(f"deleted-{i}-0*"))
-    for i in (left, *hosts):
+    made("after", 4)                               # the one that ran on knows who decides now
+    cluster.start_one(gone[0])                     # a former voter, empty, while nothing changes
+    assert {"after", "kept-4"} <= topics_of(cluster.nodes[gone[0]]).keys()
+    cluster.kill(4)
+    cluster.start_one(4)
+    assert cluster.controller(of=[left, gone[0], *hosts]) == left
+    for i in (left, gone[0], *hosts):
         cluster.kill(i)
 
 

@@ -143,10 +143,35 @@ static void who_reads_a_whole_asks_for_one_piece_at_a_time(void **state)
     coord_value_drop(&piece);
 }
 
+/* It has no vote, and the coordinator that it knew is lost: two questions of three would go there, and the next piece is asked of who leads now. */
+static void who_reads_a_whole_asks_its_coordinator_for_the_rest(void **state)
+{
+    static uint8_t room[1024];
+    struct desk *desk = desk_of_three(state);
+    struct coord_delta delta = { .data = room, .cap_bytes = sizeof room / 2 }, rows = { .data = room + sizeof room / 2, .cap_bytes = sizeof room / 2 };
+    struct coord_value piece;
+    assert_int_equal(coord_voter_remove(&(struct coord_edit){ &desk->coord->committed, &delta }, 1), OT_OK);
+    coord_members_load(desk->coord);
+    coord_follow(desk->coord, 3);
+    const struct coord_mark whole = { { 1000001, desk->coord->committed.stamp.version + 1000000 }, 12345 };
+    coord_value_init(&piece, desk->pages);
+    assert_int_equal(coord_delta_set(&rows, &piece, coord_blob("A", 1), coord_blob("x", 1)), OT_OK);
+    const struct coord_message first = { .kind = COORD_ROWS, .term = 1000001, .leader = 2, .committed = whole, .answer = COORD_YES, .data = coord_blob(rows.data, rows.bytes) };
+    desk_hears(desk, 2, first);                /* of this one it takes the term alone */
+    assert_int_equal(coord_term(desk->coord), 1000001);
+    assert_int_equal(coord_leader(desk->coord), 2);
+    desk_hears(desk, 2, first);
+    assert_true(desk->coord->whole_any);
+    desk_hears(desk, 3, (struct coord_message){ .kind = COORD_ROWS, .term = 1, .leader = 3, .committed = whole, .answer = COORD_YES });     /* late, of before */
+    assert_int_equal(coord_leader(desk->coord), 2);
+    coord_value_drop(&piece);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, desk_setup, desk_teardown)
     const struct CMUnitTest tests[] = { TEST(many_read_a_value_that_changes), TEST(who_asks_no_more_makes_room), TEST(who_caught_up_otherwise_reads_no_whole_any_more),
-        TEST(who_reads_a_whole_asks_for_one_piece_at_a_time) };
+        TEST(who_reads_a_whole_asks_for_one_piece_at_a_time),
+        TEST(who_reads_a_whole_asks_its_coordinator_for_the_rest) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Who follows without a vote hears of each change at once, and the coordinator knows when all that live have heard: two machines, and the messages between them. */
+/* Who follows without a vote hears of each change and of who leads at once, and the coordinator knows when all that live have heard: two machines, and the messages between them. */
 #include "desk.h"
 
 #include "coordinator/state.h"
@@ -150,11 +150,76 @@ static void who_is_fenced_is_not_waited_for(void **state)
     assert_int_equal(coord_told_version(desk->coord), INT64_MAX);
 }
 
+/* ---- who leads, where nothing changes that would be told */
+
+static void snapshot_stored(struct desk *desk)
+{
+    const uint64_t token = desk->snapshot_token;
+    desk->snapshot_token = 0;
+    if (token != 0) desk_in(desk, (struct coord_in){ .kind = COORD_STORED, .token = token });
+}
+
+static void start_again(struct desk *desk, uint32_t records)
+{
+    desk_stop(desk);
+    assert_int_equal(desk_start(desk, records), OT_OK);
+}
+
+static void forget_all(struct desk *desk)
+{
+    for (uint32_t i = 0; i < desk->record_count; i++) {
+        free(desk->records[i].data);
+    }
+    desk->record_count = 0;
+    desk->term = (struct coord_term){ 0, -1, 0 };
+}
+
+static void who_comes_back_with_all_that_there_is_hears_who_leads(void **state)
+{
+    struct pair *pair = *state;
+    struct desk *desk = pair->nodes[1];
+    const int64_t version = create(pair, "a");
+    deliver(pair);
+    wait(pair, TIMEOUT_US);
+    start_again(desk, desk->record_count);
+    assert_int_equal(coord_leader(desk->coord), -1);
+    deliver(pair);
+    wait(pair, 2 * TIMEOUT_US);
+    assert_int_equal(coord_view(pair->nodes[0]->coord)->stamp.version, version);       /* it was not told by a change */
+    assert_int_equal(coord_leader(desk->coord), 1);
+    const uint32_t answers = pair->nodes[0]->sent[COORD_CHANGES];
+    wait(pair, 3 * TIMEOUT_US);
+    assert_int_equal(pair->nodes[0]->sent[COORD_CHANGES], answers);        /* from there on its questions wait */
+}
+
+static void who_is_new_to_a_coordinator_that_was_started_again_hears_who_leads(void **state)
+{
+    struct pair *pair = *state;
+    struct desk *leader = pair->nodes[0], *desk = pair->nodes[1];
+    create(pair, "a");
+    deliver(pair);
+    start_again(leader, leader->record_count);             /* it has forgotten how its value came about: it is read row by row */
+    deliver(pair);
+    assert_true(leader->leading);
+    const int64_t version = coord_view(leader->coord)->stamp.version;
+    forget_all(desk);
+    start_again(desk, 0);
+    for (int i = 0; i < 50; i++) {
+        deliver(pair);
+        wait(pair, TIMEOUT_US / 10);
+        snapshot_stored(desk);
+    }
+    assert_true(desk->snapshots > 0 && knows(desk, "a"));
+    assert_int_equal(coord_view(leader->coord)->stamp.version, version);
+    assert_int_equal(coord_leader(desk->coord), 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { TEST(who_has_no_vote_hears_of_each_change_at_once), TEST(the_coordinator_knows_when_all_that_live_have_heard),
-        TEST(who_is_silent_is_not_waited_for), TEST(who_is_fenced_is_not_waited_for) };
+        TEST(who_is_silent_is_not_waited_for), TEST(who_is_fenced_is_not_waited_for),
+        TEST(who_comes_back_with_all_that_there_is_hears_who_leads), TEST(who_is_new_to_a_coordinator_that_was_started_again_hears_who_leads) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
