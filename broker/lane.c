@@ -367,7 +367,9 @@ static void fail_unleased_duplicates(struct broker_partition *partition, int64_t
 /* Written batches leave the queue: answered at once, or moved to those who wait for the high watermark. True: the time of some is up already. written_us: a clock that was read when they were. */
 static bool leave(struct broker_partition *partition, uint32_t count, int64_t written_us, struct broker_produce_part **done)
 {
-    const bool unleased = broker_lease_over(partition->core, written_us);      /* it ran out since they came in: others may have written before this was */
+    /* May others have written before this was? The lease ran out since they came in; or the write took so long that it was over and there is a new one, with the row that names another leader */
+    const bool led_elsewhere = atomic_load(&partition->core->lease_end_us) != 0 && !partition->is_leader;
+    const bool unleased = broker_lease_over(partition->core, written_us) || led_elsewhere;
     bool late = false;
     if (unleased && count > 0) fail_unleased_duplicates(partition, partition->queue_first->append.base_offset, eng_log_end_offset(partition->log), done);
     for (uint32_t i = 0; i < count; i++) {

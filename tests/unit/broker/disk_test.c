@@ -344,14 +344,14 @@ static void a_changed_config_leaves_a_bounded_number_of_old_ones(void **state)
 
 /* ---- a disk that lets others go between ---- */
 
-/* The simulator's disk. While `fail` stands, the directory fails and everybody is told when a folder is listed. */
-struct slow_disk { struct ot_io io; struct ot_io_ops ops; struct core_fixture *f; bool fail; };
+/* The simulator's disk. While `fail` stands, the directory fails and everybody is told when a folder is listed; while `led_elsewhere` does, a write takes so long that another broker leads by its end, and
+ * this one is heard again. */
+struct slow_disk { struct ot_io io; struct ot_io_ops ops; struct core_fixture *f; bool fail, led_elsewhere; };
 static struct slow_disk *slow_of(struct ot_io *io) { return OT_CONTAINER(io, struct slow_disk, io); }
 
 #define PASS(type, name, args, ...) static type slow_##name args { struct ot_io *under = sim_disk_io(slow_of(io)->f->disk); return under->ops->name(__VA_ARGS__); }
 PASS(enum ot_err, open, (struct ot_io *io, const char *path, int flags, int *fd_out), under, path, flags, fd_out)
 PASS(void, close, (struct ot_io *io, int fd), under, fd)
-PASS(enum ot_err, pwritev, (struct ot_io *io, int fd, const struct iovec *iov, int count, uint64_t pos, size_t *out), under, fd, iov, count, pos, out)
 PASS(enum ot_err, pread, (struct ot_io *io, int fd, void *data, size_t bytes, uint64_t pos, size_t *got), under, fd, data, bytes, pos, got)
 PASS(enum ot_err, fdatasync, (struct ot_io *io, int fd), under, fd)
 PASS(enum ot_err, sync_dir, (struct ot_io *io, const char *path), under, path)
@@ -371,6 +371,19 @@ PASS(bool, is_cached, (struct ot_io *io, int fd, uint64_t pos, uint64_t bytes), 
 PASS(void, drop_cache, (struct ot_io *io, int fd, uint64_t pos, uint64_t bytes), under, fd, pos, bytes)
 PASS(void, will_need, (struct ot_io *io, int fd, uint64_t pos, uint64_t bytes), under, fd, pos, bytes)
 PASS(enum ot_err, lock, (struct ot_io *io, const char *path, int *fd_out), under, path, fd_out)
+
+static enum ot_err slow_pwritev(struct ot_io *io, int fd, const struct iovec *iov, int count, uint64_t pos, size_t *out)
+{
+    struct slow_disk *slow = slow_of(io);
+    struct core_fixture *f = slow->f;
+    if (slow->led_elsewhere) {
+        slow->led_elsewhere = false;
+        sim_sched_wake(f->sched, sim_sched_now_us(f->sched) + 12000000);
+        fixture_apply(f, "t", 7, 0, 2, 1, -2, "replicated");
+        broker_lease_renew(f->broker, sim_sched_now_us(f->sched), 0);
+    }
+    return sim_disk_io(f->disk)->ops->pwritev(sim_disk_io(f->disk), fd, iov, count, pos, out);
+}
 
 static enum ot_err slow_list(struct ot_io *io, const char *path, void (*each)(void *, const struct ot_io_entry *), void *arg)
 {
@@ -398,6 +411,26 @@ static void slow_end(struct core_fixture *f)
     fixture_stop(f);
     f->disk_under = NULL;
     fixture_start(f);
+}
+
+static void under_a_strict_lease_a_write_that_took_longer_is_not_acknowledged_by_the_next_one(void **state)
+{
+    struct core_fixture *f = *state;
+    struct slow_disk slow;
+    struct produce_call call;
+    fixture_set(f, "ottla.leader.lease", "strict");
+    slow_begin(&slow, f);
+    fixture_apply(f, "t", 7, 0, 2, 1, 1, "replicated");
+    run(f);
+    broker_lease_renew(f->broker, sim_sched_now_us(f->sched), 0);
+    slow.led_elsewhere = true;
+    produce(f, &call, 0, 1, -1, 0, 10);
+    run(f);
+    assert_false(slow.led_elsewhere);
+    assert_true(call.done);
+    assert_int_equal(call.part.error, OT_ERR_REQUEST_TIMED_OUT);
+    assert_int_equal(eng_log_end_offset(fixture_partition(f, 0)->log), 1);
+    slow_end(f);
 }
 
 /* Told were only the partitions that had their log by then. */
@@ -655,6 +688,7 @@ int main(void)
         TEST(a_slow_writer_of_the_checkpoints_does_not_put_back_a_log_start),
         TEST(who_waits_and_what_is_damaged_is_counted),
         TEST(partitions_that_go_are_counted_no_more),
+        TEST(under_a_strict_lease_a_write_that_took_longer_is_not_acknowledged_by_the_next_one),
         TEST(a_server_that_was_killed_syncs_once_for_all_its_partitions),
         TEST(a_sync_that_was_given_up_on_holds_no_thread_that_flushes),
         TEST(an_interval_too_long_for_any_clock_is_one_that_never_ends),
