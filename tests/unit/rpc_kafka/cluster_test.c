@@ -588,7 +588,7 @@ static void the_cluster_is_described_to_those_who_ask_for_brokers(void **state)
 
 static void coordinators_of_many_groups_are_found_among_many_brokers(void **state)
 {
-    static char names[500][16];
+    static char names[500][32];
     static struct ot_str keys[500];
     struct ot_find_coordinator_request request;
     struct ot_find_coordinator_response response;
