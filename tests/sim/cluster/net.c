@@ -199,7 +199,7 @@ static void rot(struct cluster *w, struct node *node)
     } else if (kind == 1 && io->ops->list(io, "/data/meta", find_snapshot, path) == OT_OK && path[0] != 0 && io->ops->stat(io, path, &stat) == OT_OK) {
         node->rotten = flip_in(w, node, path, 0, stat.bytes);
     } else if (kind >= 2) {
-        copies = kind == 3 && node->durable_accepted.version > 0 ? 3 : (uint8_t)(1u << ot_rng_below(&w->rot_rng, 2));
+        copies = (uint8_t)(kind == 3 && node->durable_accepted.version > 0 ? 3u : 1u << ot_rng_below(&w->rot_rng, 2));
     }
     for (uint32_t i = 0; i < 2; i++) {
         if ((copies >> i & 1) != 0 && flip_in(w, node, "/data/meta/meta.term", i * BROKER_JOURNAL_BLOCK, 48)) {
