@@ -13,6 +13,7 @@ import harness
 import wire
 from admin import Admin, error
 from harness import until
+from static_configs_test import metric
 
 SEED = int(os.environ.get("OTTLA_HOSTILE_SEED", "1"))
 MB = 1 << 20
@@ -157,7 +158,7 @@ def test_large_requests_that_do_not_come_hold_up_no_small_ones(own_broker, name)
     silent = [socket.create_connection(("127.0.0.1", broker.port), 10) for _ in range(12)]
     for s in silent:
         s.sendall(struct.pack(">i", 26 * MB) + b"\0\0\0\x09")
-    time.sleep(0.5)  # the server takes them in  # poll
+    until(lambda: metric(broker, "ottla_memory_pool_used_bytes", pool="requests") >= 26 * MB, 20, "the memory for requests is taken", 0.02)
     for _ in range(5):
         still_serves(broker, name)
     for s in silent:
