@@ -76,18 +76,20 @@ static bool joined(const struct coord *coord, const struct coord_peer *peer)
     return peer->joined && !peer->unsure;
 }
 
-/* Does the new set hold a majority of this term's votes? They are in peers, the newcomer among the learners. */
-static bool has_votes_of(struct coord *coord, const struct coord_value *value)
+/* Does that hold for most of the set of voters? They are in peers, a newcomer among the learners. */
+static bool most_of(struct coord *coord, const struct coord_value *value, bool (*counts)(const struct coord *coord, const struct coord_peer *peer))
 {
     int32_t ids[COORD_VOTERS_MAX];
     struct ot_uuid dirs[COORD_VOTERS_MAX];
-    uint32_t count = coord_voters_of(value, ids, dirs), votes = 0;
+    uint32_t count = coord_voters_of(value, ids, dirs), some = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct coord_peer *peer = coord_peer_find(coord, ids[i], &dirs[i]);
-        votes += peer != NULL && joined(coord, peer);
+        some += peer != NULL && counts(coord, peer);
     }
-    return 2 * votes > count;
+    return 2 * some > count;
 }
+
+static bool has_votes_of(struct coord *coord, const struct coord_value *value) { return most_of(coord, value, joined); }
 
 /* A change lacks votes of this term. helps: in the next term they may come. */
 static void miss_votes(struct coord *coord, bool helps)
@@ -172,19 +174,14 @@ static enum ot_err edit_voters(struct coord_turn *turn, const struct coord_voter
     return coord_voter_put(&turn->edit, ask->id, &row);
 }
 
+static bool is_heard(const struct coord *coord, const struct coord_peer *peer)
+{
+    return peer->id == coord->config.node_id || coord->now_us - peer->heard_us < LIVES_TIMEOUTS * coord->config.election_timeout_us;
+}
+
 /* Votes of this term may be of nodes that died since. Published, a set most of which is dead would be accepted by too few, and no other one could be published in its place: whoever accepted it
  * is elected by a majority of it alone. So it is refused while most of the voters that there are can still say so. */
-static bool most_live(struct coord *coord, const struct coord_value *value)
-{
-    int32_t ids[COORD_VOTERS_MAX];
-    struct ot_uuid dirs[COORD_VOTERS_MAX];
-    uint32_t count = coord_voters_of(value, ids, dirs), living = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct coord_peer *peer = coord_peer_find(coord, ids[i], &dirs[i]);
-        living += ids[i] == coord->config.node_id || (peer != NULL && coord->now_us - peer->heard_us < LIVES_TIMEOUTS * coord->config.election_timeout_us);
-    }
-    return 2 * living > count;
-}
+static bool most_live(struct coord *coord, const struct coord_value *value) { return most_of(coord, value, is_heard); }
 
 enum ot_err coord_ask_voters(struct coord_turn *turn)
 {
