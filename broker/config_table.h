@@ -67,6 +67,7 @@
     X(log_retention_ms, "log.retention.ms", LONG, "604800000", -1, INT64_MAX, NULL, CLUSTER_WIDE, "log.retention.minutes*60000,log.retention.hours*3600000", "how long records are kept; -1 = for ever") \
     X(log_retention_bytes, "log.retention.bytes", LONG, "-1", -1, INT64_MAX, NULL, CLUSTER_WIDE, NULL, "how much of a partition is kept; -1 = no limit") \
     X(log_retention_check_interval_ms, "log.retention.check.interval.ms", LONG, "300000", 1, INT64_MAX, NULL, RESTART, NULL, "how often retention looks") \
+    X(log_initial_task_delay_ms, "log.initial.task.delay.ms", LONG, "30000", 0, INT64_MAX, NULL, RESTART, NULL, "when retention looks first, after a start") \
     X(log_index_size_max_bytes, "log.index.size.max.bytes", INT, "10485760", 4, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "largest index file") \
     X(log_index_interval_bytes, "log.index.interval.bytes", INT, "4096", 0, INT32_MAX, NULL, CLUSTER_WIDE, NULL, "log bytes between index entries") \
     X(log_preallocate, "log.preallocate", BOOL, "false", 0, 0, NULL, CLUSTER_WIDE, NULL, "allocate whole segments at once") \

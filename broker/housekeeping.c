@@ -203,7 +203,7 @@ void broker_core_start(struct broker_core *core)
     int64_t now_us = ot_exec_now_us(core->background_exec);
     core->checkpoint_due_us = now_us + checkpoint_us(broker_config_current(core->config));
     core->expiry_due_us = now_us + EXPIRY_US;
-    core->retention_due_us = now_us + OT_MIN(config->log_retention_check_interval_ms, 30000) * 1000;
+    core->retention_due_us = now_us + OT_MIN(OT_MIN(config->log_retention_check_interval_ms, config->log_initial_task_delay_ms), INT64_MAX / 2000) * 1000;
     atomic_store(&core->ticking, true);
     ot_exec_post(core->background_exec, &core->tick_task);
 }

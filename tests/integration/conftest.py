@@ -12,6 +12,7 @@ import harness
 from admin import Admin
 
 UNIQUE = itertools.count()
+LATE_RETENTION = {"log_initial_task_delay_ms": 3600000}                        # tests write records of long ago, and some take longer than the half minute until it looks
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +30,7 @@ def shared_broker(run_directory):
         return
     if not harness.BINARY.exists():
         pytest.skip(f"no {harness.BINARY}")
-    broker = harness.Broker(run_directory / "shared")
+    broker = harness.Broker(run_directory / "shared", **LATE_RETENTION, log_retention_check_interval_ms=3600000)
     try:
         broker.start()
         yield broker
@@ -56,7 +57,7 @@ def own_broker(run_directory):
     made = []
 
     def make(start=True, **settings):
-        made.append(harness.Broker(run_directory / f"own-{next(UNIQUE)}", **settings))
+        made.append(harness.Broker(run_directory / f"own-{next(UNIQUE)}", **{**LATE_RETENTION, **settings}))
         return made[-1].start() if start else made[-1]
 
     yield make

@@ -42,7 +42,8 @@ def until(condition, bound_s, what, step_s=0.02):
         time.sleep(step_s)  # poll
 
 
-PORTS = range(10240, int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0]) or 32768)     # outgoing connections take none of these from a broker that is down
+RUNS = range(10240, 12240)                     # ports in a row are of here, single ones of above
+PORTS = range(RUNS.stop, int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0]) or 32768)    # outgoing connections take none of these from a broker that is down
 
 
 @functools.cache
@@ -78,6 +79,11 @@ def free_ports(count):
         assert len(given_ports) < len(PORTS) // 2, "ports run out"
         fresh += [port for port in [random.choice(PORTS)] if reserve(port)]
     return fresh
+
+
+def free_run(count):
+    """The first of so many in a row."""
+    return next(first for first in range(RUNS.start, RUNS.stop - count + 1, count) if all(reserve(first + i) for i in range(count)))
 
 
 def http(url, method="GET", body=None, headers=None, timeout_s=10):

@@ -668,6 +668,23 @@ static void an_interval_too_long_for_any_clock_is_one_that_never_ends(void **sta
     assert_true(f->broker->core.retention_due_us > sim_sched_now_us(f->sched) + INT64_C(86400000000));
 }
 
+static void retention_looks_first_when_it_is_told_to(void **state)
+{
+    struct core_fixture *f = *state;
+    const int64_t minute_us = 60000000;
+    struct { const char *delay_ms, *interval_ms; int64_t due_us; } cases[] = {
+        {"30000", "300000", minute_us / 2}, {"120000", "300000", 2 * minute_us}, {"120000", "60000", minute_us}, {"9223372036854775807", "9223372036854775807", INT64_MAX / 2000 * 1000} };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        fixture_stop(f);
+        fixture_set(f, "log.initial.task.delay.ms", cases[i].delay_ms);
+        fixture_set(f, "log.retention.check.interval.ms", cases[i].interval_ms);
+        fixture_start(f);
+        const int64_t start_us = sim_sched_now_us(f->sched);
+        broker_core_start(&f->broker->core);
+        assert_int_equal(f->broker->core.retention_due_us, start_us + cases[i].due_us);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -692,6 +709,7 @@ int main(void)
         TEST(a_server_that_was_killed_syncs_once_for_all_its_partitions),
         TEST(a_sync_that_was_given_up_on_holds_no_thread_that_flushes),
         TEST(an_interval_too_long_for_any_clock_is_one_that_never_ends),
+        TEST(retention_looks_first_when_it_is_told_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
