@@ -630,7 +630,7 @@ def test_the_command_line_changes_who_votes(make):
 def test_three_brokers_for_trying_are_one_command(run_directory):
     directory = run_directory / "dev-three"
     directory.mkdir()
-    base = next(p for p in range(20000 + harness.os.getpid() % 9000, 32000, 40) if all(harness.reserve(p + i) for i in range(30)))
+    base = harness.free_run(30)
     log = open(directory / "out", "w+", encoding="utf-8")
     process = harness.subprocess.Popen([harness.BINARY, "server", "--dev", "3", "--set", f"listeners=PLAINTEXT://127.0.0.1:{base}", "--set", "num.partitions=2"],
                                        cwd=directory, stdout=log, stderr=log, stdin=harness.subprocess.DEVNULL)
@@ -665,7 +665,7 @@ def test_three_brokers_for_trying_are_one_command(run_directory):
 def test_brokers_for_trying_of_which_some_do_not_vote(run_directory, count):
     directory = run_directory / f"dev-{count}"
     directory.mkdir()
-    base = next(p for p in range(20000 + harness.os.getpid() % 9000, 32000, 40) if all(harness.reserve(p + i) for i in range(40)))
+    base = harness.free_run(40)
     with open(directory / "out", "w+", encoding="utf-8") as log:
         process = harness.subprocess.Popen([harness.BINARY, "server", "--dev", str(count), "--set", f"listeners=PLAINTEXT://127.0.0.1:{base}"], cwd=directory, stdout=log, stderr=log,
                                            stdin=harness.subprocess.DEVNULL)
@@ -682,7 +682,7 @@ def test_brokers_for_trying_of_which_some_do_not_vote(run_directory, count):
 
 
 def test_no_broker_for_trying_starts_where_a_port_is_taken(tmp_path):
-    base = next(p for p in range(20000 + harness.os.getpid() % 9000, 32000, 40) if all(harness.reserve(p + i) for i in range(30)))
+    base = harness.free_run(30)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", base + 12))   # gRPC of the second
         taken.listen(1)
