@@ -19,8 +19,38 @@ struct broker_shard *broker_shard_find(struct broker *broker, enum broker_shard_
     return list == NULL || partition < 0 || (uint32_t)partition >= list->count ? NULL : list->shards[partition];
 }
 
+/* By the metadata: another broker leads this partition, or this one is not among its replicas. False: it is ours, or not known. */
+static bool is_elsewhere(struct broker *broker, const struct broker_view *view, const struct broker_view_topic *topic, int32_t partition)
+{
+    struct broker_view_partition row;
+    struct ot_arena arena;
+    uint8_t room[1024];
+    bool mine = false;
+    ot_arena_init_with(&arena, room, sizeof room, 64u << 10);
+    const bool known = broker_view_partition(view, &topic->id, partition, &arena, &row);
+    for (int32_t i = 0; known && i < row.replicas.count; i++) mine |= row.replicas.ids[i] == broker->node_id;
+    const bool elsewhere = known && (!mine || (row.leader >= 0 && row.leader != broker->node_id));
+    ot_arena_free(&arena);
+    return elsewhere;
+}
+
+/* A topic of which nothing is here has its shards too: each says that another broker coordinates, and keys have their places. Where some of it is, they come with the first partition. */
+static void list_of_others(struct broker *broker, enum broker_shard_kind_id kind)
+{
+    struct broker_shards *all = &broker->shards;
+    struct broker_view_topic topic;
+    if (all->broker == NULL || all->kinds[kind].kind == NULL || atomic_load(&all->stopping)) return;
+    const struct broker_view *view = broker_view_take(broker);
+    bool others = broker_view_topic(view, ot_str_of(all->kinds[kind].kind->topic), &topic) && topic.partition_count > 0;
+    for (int32_t i = 0; others && i < topic.partition_count; i++) others = is_elsewhere(broker, view, &topic, i);
+    if (others && broker_shards_list(all, kind, (uint32_t)topic.partition_count) != OT_OK)
+        ot_log(OT_LOG_ERROR, "shard", "no_memory", "topic=%s partitions=%d", all->kinds[kind].kind->topic, topic.partition_count);
+    broker_view_give(view);
+}
+
 int32_t broker_shard_count(struct broker *broker, enum broker_shard_kind_id kind)
 {
+    if (atomic_load_explicit(&broker->shards.kinds[kind].list, memory_order_acquire) == NULL) list_of_others(broker, kind);
     struct broker_shard_list *list = atomic_load_explicit(&broker->shards.kinds[kind].list, memory_order_acquire);
     return list == NULL ? 0 : (int32_t)list->count;
 }
@@ -47,6 +77,15 @@ int32_t broker_shard_leader(struct broker *broker, enum broker_shard_kind_id kin
 
 /* ---- ops */
 
+static bool another_has_it(const struct broker_shard *shard)
+{
+    struct broker_view_topic topic;
+    const struct broker_view *view = broker_view_take(shard->broker);
+    const bool has = broker_view_topic(view, ot_str_of(shard->kind->topic), &topic) && is_elsewhere(shard->broker, view, &topic, shard->partition);
+    broker_view_give(view);
+    return has;
+}
+
 static enum ot_err refusal(const struct broker_shard *shard)
 {
     switch (shard->stage) {
@@ -56,6 +95,7 @@ static enum ot_err refusal(const struct broker_shard *shard)
     case BROKER_SHARD_STOPPED: return OT_ERR_NOT_COORDINATOR;
     default:
         if (atomic_load(&shard->examine_posted)) return OT_ERR_COORDINATOR_LOAD_IN_PROGRESS;      /* about to load */
+        if (shard->fail_why != OT_ERR_NOT_COORDINATOR && another_has_it(shard)) return OT_ERR_NOT_COORDINATOR;
         return shard->fail_why != OT_OK ? shard->fail_why : OT_ERR_COORDINATOR_NOT_AVAILABLE;
     }
 }

@@ -45,8 +45,8 @@ struct broker_shard_kind {
 
 /* ---- for whoever has something to do on a state */
 
-/* run is called once, on the shard's executor: with the state, or with NULL and an error: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR (another broker has it, or
- * we stop), COORDINATOR_NOT_AVAILABLE (the topic is not there yet, or its disk failed). A load that began just now is waited for (half a second at most). */
+/* run is called once, on the shard's executor: with the state, or with NULL and an error: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR (another broker has it, no replica of
+ * it is here, or we stop), COORDINATOR_NOT_AVAILABLE (the topic is not there yet, or its disk failed). A load that began just now is waited for (half a second at most). */
 struct broker_shard_op {
     struct ot_task task;
     void (*run)(struct broker_shard_op *op, void *state, enum ot_err err);
