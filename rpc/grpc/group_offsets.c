@@ -127,6 +127,11 @@ static void go(struct offsets_own *own)
         return;
     }
     own->place = (struct coord_txn_place){ .topic = ot_str_of("__consumer_offsets"), .partition = broker_shard_of(broker, BROKER_SHARD_GROUPS, own->commit.group) };
+    if (own->place.partition < 0) {            /* there is no telling yet which one it will be */
+        rpcg_fail_text(own->call, OT_ERR_COORDINATOR_NOT_AVAILABLE, NULL);
+        rpcg_release(own->call);
+        return;
+    }
     if (broker_txn_guard(broker, &own->place, own->commit.producer_id, own->commit.producer_epoch, &own->guard)) {
         group_ask(own);
         return;

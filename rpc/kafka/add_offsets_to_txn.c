@@ -28,6 +28,10 @@ static void add(struct rpc_request *request)
         return;
     }
     rpc_offsets_place(request, asked->group_id, place);
+    if (place->partition < 0) {                /* there is no telling yet which one it will be */
+        answer(request, OT_ERR_COORDINATOR_NOT_AVAILABLE);
+        return;
+    }
     struct coord_txn_request *ask = rpc_txn_init(request, COORD_TXN_ADD, asked->transactional_id, add_offsets_done);
     ask->producer_id = asked->producer_id;
     ask->producer_epoch = asked->producer_epoch;

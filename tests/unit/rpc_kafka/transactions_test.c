@@ -121,6 +121,26 @@ static void a_fenced_producer_is_told_in_its_own_words(void **state)
     assert_int_equal(response.producer_id, -1);
 }
 
+/* A partition that does not exist would be in the transaction, and the one that gets the offsets would not. */
+static void offsets_join_a_transaction_once_their_partition_is_known(void **state)
+{
+    (void)state;
+    const struct ot_init_producer_id_response made = init(4, "early", 60000);
+    struct ot_add_offsets_to_txn_request request;
+    struct ot_add_offsets_to_txn_response response;
+    ot_add_offsets_to_txn_request_defaults(&request);
+    request.transactional_id = ot_str_of("early");
+    request.group_id = ot_str_of("group");
+    request.producer_id = made.producer_id;
+    request.producer_epoch = made.producer_epoch;
+    fake.shards_unknown = true;
+    exchange(fd, OT_API_ADD_OFFSETS_TO_TXN, 4, &request, &response);
+    assert_int_equal(response.error_code, OT_ERR_COORDINATOR_NOT_AVAILABLE);
+    fake.shards_unknown = false;
+    exchange(fd, OT_API_ADD_OFFSETS_TO_TXN, 4, &request, &response);
+    assert_int_equal(response.error_code, 0);
+}
+
 static void bad_words_are_refused(void **state)
 {
     (void)state;
@@ -371,7 +391,8 @@ static void offsets_join_the_transaction(void **state)
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
-    static const struct CMUnitTest tests[] = { T(a_transaction_in_every_version), T(a_fenced_producer_is_told_in_its_own_words), T(bad_words_are_refused),
+    static const struct CMUnitTest tests[] = { T(a_transaction_in_every_version), T(a_fenced_producer_is_told_in_its_own_words),
+        T(offsets_join_a_transaction_once_their_partition_is_known), T(bad_words_are_refused),
         T(one_unknown_partition_keeps_the_others_out), T(brokers_ask_for_many_at_once), T(a_request_of_very_many_refusals_is_answered), T(descriptions_and_lists),
         T(markers_go_where_they_are_told), T(the_answer_of_end_txn_5_is_this), T(offsets_join_the_transaction) };
     return cmocka_run_group_tests(tests, NULL, NULL);
