@@ -222,7 +222,9 @@ struct broker_follow;
 bool broker_follow_run(struct broker_partition *partition, struct broker_follow *follow);
 /* Mutex held: the largest epoch <= that in the log, and its end, for a follower whose log begins there (-1: it does not say). Epoch -1: it has to begin anew where it ends. */
 struct replica_epoch_end broker_follow_parts(struct broker_partition *partition, int32_t epoch, int64_t log_start_offset);
-struct eng_epoch_end broker_follow_end(struct broker_partition *partition, int32_t epoch);             /* for clients, no mutex held: eng_epochs_end; of an empty log without a history its start */
+/* For clients, no mutex held: eng_epochs_end. Epochs above the latest with records, up to the leader's own, have none: they end where the log of the leader does (ListOffsets tells clients of
+ * epochs in which nothing was written, and "unknown" is a cut to them). Of an empty log without a history: its start. */
+struct eng_epoch_end broker_follow_end(struct broker_partition *partition, int32_t epoch);
 /* produce_verify.c: a batch that would begin its producer's transaction here goes on when the coordinator knows of it. begin: no mutex; true: it must be asked, the
  * part is in the list. marker, end: with the mutex; end takes it out, false: the answer is stale. */
 bool broker_verify_begin(struct broker_produce_part *part);

@@ -41,12 +41,14 @@ struct eng_epoch_end broker_follow_end(struct broker_partition *partition, int32
 {
     struct eng_log *log = partition->log;
     const int64_t log_end = eng_log_end_offset(log);
+    const int32_t latest = eng_epochs_latest(eng_log_epochs(log));
     const struct eng_epoch_end end = eng_epochs_end(eng_log_epochs(log), epoch, log_end);
-    if (end.epoch >= 0 || epoch < 0 || eng_epochs_latest(eng_log_epochs(log)) >= 0 || eng_log_start_offset(log) < log_end) return end;
+    if (end.epoch >= 0 || epoch < 0 || (latest < 0 && eng_log_start_offset(log) < log_end)) return end;
     pthread_mutex_lock(&partition->mutex);
-    const bool known = epoch <= partition->leader_epoch;
+    const bool leads = partition->is_leader, own = epoch == partition->leader_epoch, known = epoch <= partition->leader_epoch;
     pthread_mutex_unlock(&partition->mutex);
-    return known ? (struct eng_epoch_end){ epoch, log_end } : end;
+    if (!known || (latest >= 0 && !leads)) return end;                             /* a follower may lack its end yet */
+    return (struct eng_epoch_end){ own || latest < 0 ? epoch : latest, log_end };
 }
 
 bool broker_follow_place(struct broker_partition *partition, struct broker_follow_place *out)

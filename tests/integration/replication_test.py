@@ -1,4 +1,5 @@
 """Partitions on three brokers: acks=all and what it promises when brokers die, who is in sync, and what clients of any kind see of it. Real processes on loopback."""
+import json
 import random
 import threading
 import time
@@ -8,7 +9,7 @@ import harness
 import pytest
 from admin import Admin, error
 from cluster_load import end_of
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, Producer, TopicPartition
 from java import TOOLS, java, need_java
 
 
@@ -272,6 +273,48 @@ def test_every_leader_tells_where_epochs_ended(make):
     tells()
     assert len(ends) == 5
     cluster.stop()
+
+
+def test_who_waits_at_an_idle_end_sees_no_cut_when_leaders_change(make):
+    """librdkafka asks the next leader where the epoch ended that ListOffsets told it: one in which nobody wrote. An answer that says it is unknown is "log truncation detected" to it, and the consumer begins anew."""
+    cluster = started(make(auto_leader_rebalance_enable="false"))
+    assert create(cluster.nodes[1], "t", partitions=1, replication=3)["errorCode"] == 0
+    wait_isr(cluster, "t", [1, 2, 3])
+    node = cluster.nodes[1]
+    producer = Producer({"bootstrap.servers": cluster.bootstrap()})
+
+    def put(value):
+        producer.produce("t", value)
+        assert producer.flush(20) == 0
+
+    def lead(first):
+        order = [first, *(i for i in cluster.nodes if i != first)]
+        ask(node, "AlterPartitionReassignments", 0, {"timeoutMs": 10000, "topics": [{"name": "t", "partitions": [{"partitionIndex": 0, "replicas": order}]}]})
+        ask(node, "ElectLeaders", 2, {"electionType": 0, "topicPartitions": [{"topic": "t", "partitions": [0]}], "timeoutMs": 10000})
+        return parts_of(node, "t")[0]["leaderId"] == first
+    first = parts_of(node, "t")[0]["leaderId"]
+    others = [i for i in cluster.nodes if i != first]
+    put(b"before")
+    harness.until(lambda: lead(others[0]), 30, lambda: parts_of(node, "t"), 0.2)
+    stats, seen, errors = {}, [], []
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap(), "group.id": "g", "auto.offset.reset": "error", "enable.auto.commit": False, "topic.metadata.refresh.interval.ms": 300,
+                         "statistics.interval.ms": 100, "stats_cb": lambda text: stats.update(json.loads(text))})
+    consumer.assign([TopicPartition("t", 0, OFFSET_END)])
+
+    def reads_from(leader):
+        message = consumer.poll(0.1)
+        if message is not None:
+            (seen if message.error() is None else errors).append(message.value())
+        part = stats.get("topics", {}).get("t", {}).get("partitions", {}).get("0", {})
+        return errors != [] or (part.get("leader"), part.get("fetch_state")) == (leader, "active")
+    harness.until(lambda: reads_from(others[0]), 30, lambda: stats.get("topics"))
+    harness.until(lambda: lead(others[1]), 30, lambda: parts_of(node, "t"), 0.2)
+    harness.until(lambda: reads_from(others[1]), 30, lambda: stats.get("topics"))
+    assert (seen, errors) == ([], [])
+    put(b"after")
+    harness.until(lambda: reads_from(-2) or seen, 30, lambda: stats.get("topics"))
+    assert (seen, errors) == ([b"after"], [])
+    consumer.close()
 
 
 def test_a_paused_leader_is_replaced_and_cannot_harm(make):

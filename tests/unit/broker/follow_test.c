@@ -1,4 +1,4 @@
-/* A follower's log where it differs in shape from a log that somebody appended to: holes that compaction made, and logs that an unclean election set back. */
+/* A follower's log where it differs in shape from a log that somebody appended to: holes that compaction made, logs that an unclean election set back; and where epochs end in it. */
 #include "cluster_fixture.h"
 
 static void started(struct cluster *c)
@@ -173,10 +173,43 @@ static void a_compacted_follower_fetches_what_a_crash_took_between_two_segments(
     assert_int_equal(first_offset(c, 3, 1), 1);
 }
 
+static void epochs_without_records_end_where_the_log_of_the_leader_does(void **state)
+{
+    static const struct { int32_t asked; struct eng_epoch_end end; } rows[] = { { 1, { 1, 2 } }, { 2, { 1, 2 } }, { 3, { 3, 2 } }, { 4, { -1, -1 } } };
+    struct cluster *c = *state;
+    struct fetch_call call;
+    started(c);
+    put_one(c, 1, 0);
+    put_one(c, 1, 1);
+    cluster_lead(c, 3, 7);                     /* epoch 2, and nothing written */
+    cluster_pass(c, 600);
+    cluster_lead(c, 2, 7);
+    cluster_pass(c, 600);
+    for (size_t i = 0; i < OT_ARRAY_COUNT(rows); i++) {
+        const struct eng_epoch_end end = broker_follow_end(cluster_part(c, 2), rows[i].asked);
+        assert_int_equal(end.epoch, rows[i].end.epoch);
+        assert_int_equal(end.end_offset, rows[i].end.end_offset);
+    }
+    assert_int_equal(broker_follow_end(cluster_part(c, 1), 3).epoch, -1);       /* a follower may lack what was written in it */
+    fetch_begin(&c->nodes[1].f, &call, 0, -1);
+    fetch_add(&call, "t", 0, 2);
+    call.asks[0].last_epoch = 3;
+    broker_fetch(c->nodes[1].f.broker, &call.fetch);
+    cluster_pass(c, 600);
+    assert_int_equal(call.fetch.rows[0].error, OT_OK);
+    assert_int_equal(call.fetch.rows[0].diverging_end_offset, -1);
+    fetch_end(&call);
+    put_one(c, 2, 2);
+    assert_int_equal(broker_follow_end(cluster_part(c, 2), 2).epoch, 1);
+    assert_int_equal(broker_follow_end(cluster_part(c, 2), 2).end_offset, 2);
+    assert_int_equal(broker_follow_end(cluster_part(c, 2), 3).end_offset, 3);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
     const struct CMUnitTest tests[] = { T(a_hole_that_is_wider_than_a_segment_is_copied), T(an_empty_follower_begins_with_a_hole_that_is_wider_than_a_segment),
-        T(an_empty_log_behind_the_leaders_end_begins_anew), T(a_compacted_follower_fetches_what_a_crash_took_between_two_segments) };
+        T(an_empty_log_behind_the_leaders_end_begins_anew), T(a_compacted_follower_fetches_what_a_crash_took_between_two_segments),
+        T(epochs_without_records_end_where_the_log_of_the_leader_does) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
