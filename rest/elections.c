@@ -558,6 +558,6 @@ void rest_unclean_view(struct rest_call *call)
     call->list.items_name = "leaderless";
     call->list.total_name = "leaderless_count";
     if (rest_query_text(call, "limit").null) call->list.limit = LIMIT;
-    if (rest_gather_wanted(call)) rest_gather(call, rest_place_target(call, "offline"), NULL, told);
+    if (rest_gather_wanted(call)) rest_gather(call, rest_place_target(call, "state=offline"), NULL, told);
     else write_view(call, NULL, NULL);
 }

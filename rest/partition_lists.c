@@ -54,12 +54,12 @@ bool rest_place_passed(const struct rest_place *after, struct ot_str topic, int3
     return order < 0 || (order == 0 && partition <= after->partition);
 }
 
-const char *rest_place_target(struct rest_call *call, const char *state)
+const char *rest_place_target(struct rest_call *call, const char *which)
 {
     const char *token = call->list.after.null ? NULL : rest_list_token(call, 'P', call->list.after);
-    const size_t bytes = strlen(state) + (token == NULL ? 0 : strlen(token)) + 80;
+    const size_t bytes = strlen(which) + (token == NULL ? 0 : strlen(token)) + 80;
     char *target = token == NULL && !call->list.after.null ? NULL : ot_arena_alloc(&call->arena, bytes);
-    if (target != NULL) snprintf(target, bytes, "/v1/partitions?state=%s&limit=%u%s%s", state, call->list.limit, token == NULL ? "" : "&page_token=", token == NULL ? "" : token);
+    if (target != NULL) snprintf(target, bytes, "/v1/partitions?%s&limit=%u%s%s", which, call->list.limit, token == NULL ? "" : "&page_token=", token == NULL ? "" : token);
     return target;
 }
 
@@ -150,19 +150,50 @@ static void write_hosted(struct walk *walk, const struct broker_view_topic *topi
     rest_replica_write(walk->call, topic, row, walk->broker);
 }
 
-void rest_broker_partitions(struct rest_call *call)
+static void hosted(struct rest_call *call, const struct rest_gather *all)
 {
     struct broker_view_broker row;
     struct walk walk = { .call = call, .write = write_hosted, .only_topic = rest_query_text(call, "topic") };
-    if (!rest_list_begin(call, 'B', false)) return;
     walk.view = broker_view_take(call->broker);
     const bool found = rest_broker_find(call, walk.view, &row);
     walk.broker = found ? row.id : -1;
     if (found) walk_all(&walk);
     broker_view_give(walk.view);
     char missing[64];
-    snprintf(missing, sizeof(missing), "\"partial\":true,\"missing_brokers\":[%d]", walk.broker);
-    if (found) reply(&walk, 'B', walk.broker == broker_node_id(call->broker) ? NULL : missing);      /* it is away: what the metadata tells */
+    const char *extra = all == NULL ? NULL : rest_gather_extra(all);
+    const bool told = walk.broker == broker_node_id(call->broker) || (all != NULL && rest_gathered_of(all, walk.broker) != NULL);
+    if (!told && extra == NULL) {              /* it is away: what the metadata and the leaders tell */
+        snprintf(missing, sizeof(missing), "\"partial\":true,\"missing_brokers\":[%d]", walk.broker);
+        extra = missing;
+    }
+    if (found) reply(&walk, 'B', extra);
+}
+
+static void hosted_told(struct rest_gather *all)
+{
+    struct rest_rows rows;
+    if (rest_rows_places(&rows, all)) all->call->rows = &rows;
+    hosted(all->call, all);
+    rest_rows_free(&rows);
+}
+
+/* The same partitions as every broker has them: how far a replica is behind is the leader's to say. NULL: no memory. */
+static const char *hosted_target(struct rest_call *call, int32_t broker)
+{
+    const struct ot_str topic = rest_query_text(call, "topic");
+    const char *only = topic.null ? "" : rest_percent_encode(&call->arena, topic);
+    const size_t bytes = only == NULL ? 0 : strlen(only) + 40;
+    char *which = only == NULL ? NULL : ot_arena_alloc(&call->arena, bytes);
+    if (which != NULL) snprintf(which, bytes, "broker=%d%s%s", broker, topic.null ? "" : "&topic=", only);
+    return which == NULL ? NULL : rest_place_target(call, which);
+}
+
+void rest_broker_partitions(struct rest_call *call)
+{
+    int64_t id = 0;
+    if (!rest_list_begin(call, 'B', false) || !rest_param_int(call, 0, "broker", 0, INT32_MAX, &id)) return;
+    if (rest_gather_wanted(call)) rest_gather(call, hosted_target(call, (int32_t)id), NULL, hosted_told);
+    else hosted(call, NULL);
 }
 
 /* ---- …/partitions/{partition}/replicas */

@@ -546,7 +546,7 @@ static void running_told(struct rest_gather *gather)
 void rest_reassignments_list(struct rest_call *call)
 {
     if (!rest_list_begin(call, 'm', false)) return;
-    if (rest_gather_wanted(call)) rest_gather(call, rest_place_target(call, "reassigning"), NULL, running_told);
+    if (rest_gather_wanted(call)) rest_gather(call, rest_place_target(call, "state=reassigning"), NULL, running_told);
     else list_running(call, NULL, NULL);
 }
 

@@ -33,7 +33,7 @@ static const struct rest_route routes[] = {
     { REST_GET, BROKER "/restart-check", "getRestartCheck", rest_restart_check, REST_META, NULL, "would it hurt if it stopped now" },
     { REST_GET, "/v1/brokers/{broker}/config", "getBrokerConfig", rest_broker_config, REST_META | REST_AT_BROKER, NULL, "every broker key with value and source" },
     { REST_PATCH, "/v1/brokers/{broker}/config", "patchBrokerConfig", rest_broker_config_patch, REST_WRITE | REST_JSON_BODY | REST_DRY | REST_AT_BROKER, NULL, "merge settings of one broker; null inherits" },
-    { REST_GET, "/v1/brokers/{broker}/partitions", "listBrokerPartitions", rest_broker_partitions, REST_LIST | REST_META | REST_AT_BROKER, "topic", "replicas that it holds" },
+    { REST_GET, "/v1/brokers/{broker}/partitions", "listBrokerPartitions", rest_broker_partitions, REST_LIST | REST_META, "topic", "replicas that it holds" },
     { REST_GET, "/v1/brokers/{broker}/loggers", "getLoggers", rest_loggers_get, REST_AT_BROKER, NULL, "log levels" },
     { REST_PATCH, "/v1/brokers/{broker}/loggers", "patchLoggers", rest_loggers_patch, REST_WRITE | REST_JSON_BODY | REST_DRY | REST_AT_BROKER, NULL, "log levels, until the process ends" },
     { REST_GET, "/v1/brokers/{broker}/connections", "listConnections", rest_broker_connections, REST_LIST | REST_AT_BROKER, NULL, "client connections" },

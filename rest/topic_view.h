@@ -38,8 +38,8 @@ int32_t rest_partition_leader(struct broker *broker, const struct ot_uuid *topic
 struct rest_place { struct ot_str topic; int32_t partition; };        /* topic null: from the start */
 struct rest_place rest_place_of(struct ot_str key);
 bool rest_place_passed(const struct rest_place *after, struct ot_str topic, int32_t partition);     /* it is on a page before */
-/* Of GET /v1/partitions?state= the page that begins where the page of the call's own list does: what brokers are asked of its items. NULL: no memory. */
-const char *rest_place_target(struct rest_call *call, const char *state);
+/* Of GET /v1/partitions with `which` ("state=offline", "broker=2") the page that begins where the page of the call's own list does: what brokers are asked of its items. NULL: no memory. */
+const char *rest_place_target(struct rest_call *call, const char *which);
 
 /* The topic of the path's first parameter. False: answered 404. */
 bool rest_topic_find(struct rest_call *call, const struct broker_view *view, struct broker_view_topic *out);

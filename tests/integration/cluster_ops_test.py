@@ -548,7 +548,14 @@ def test_any_broker_tells_how_far_each_replica_is_behind(make):
     assert mine["role"] == "follower" and mine["caught_up_ms_ago"] is not None and mine["last_fetch_ms_ago"] is not None
     assert get(cluster.nodes[follower], f"/v1/topics/t/partitions/0/replicas/{other}")["lag"] == 0
     assert [r["lag"] for r in get(cluster.nodes[follower], "/v1/topics/t/partitions/0/replicas")["items"]] == [0, 0, 0]
-    assert {r["partition"] for r in get(cluster.nodes[other], f"/v1/brokers/{follower}/partitions?topic=t")["items"]} == {0, 1, 2}
+    for asked in cluster.nodes.values():
+        held = get(asked, f"/v1/brokers/{follower}/partitions?topic=t")
+        assert [(r["partition"], r["lag"], r["log_dir"] is not None) for r in held["items"]] == [(p, 0, True) for p in range(3)] and "partial" not in held
+        rows, token = [], ""
+        while token is not None:               # a page has what the leaders say of its own rows
+            page = get(asked, f"/v1/brokers/{follower}/partitions?limit=1{token}")
+            rows, token = rows + page["items"], page["next_page_token"] and f"&page_token={page['next_page_token']}"
+        assert len(rows) == page["total"] and all(r["lag"] is not None and r["broker"] == follower for r in rows)
     cluster.pause(other)
     try:
         entry = lambda: next(r for r in get(cluster.nodes[follower], "/v1/topics/t/partitions/0")["replica_state"] if r["broker"] == other)  # noqa: E731
