@@ -68,6 +68,7 @@ struct rest_call {
     struct rest_faults faults;
     /* in work */
     bool stopping;                             /* set before cancel is called */
+    bool sending;                              /* answered in work, and not sent yet: its server counts it; the connection's thread reads it from the answer on */
     void (*cancel)(struct rest_call *call);    /* hurry: the server stops. NULL: nothing to do */
     struct ot_timer timer;
     json_t *json; bool large;                  /* the body as parsed; large: counted as one of few */

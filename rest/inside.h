@@ -65,6 +65,7 @@ struct rest_server {
     struct rest_onces *onces;                  /* on exec */
     pthread_mutex_t mutex; pthread_cond_t idle;
     uint32_t working;                          /* suspended connections and heartbeats under way; guarded by mutex */
+    uint32_t sending;                          /* answers that were given in work and are on their way to their clients; guarded by mutex */
     struct ot_task cancel_task, start_task;
     uint32_t large_bodies, browses, hops, gathers;     /* in work, on exec */
     size_t gathered_bytes;                     /* of answers of other brokers that are held; on exec */

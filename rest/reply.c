@@ -47,6 +47,10 @@ static void answered(struct rest_call *call, int status, const char *content_typ
         return;
     }
     if (call->route != NULL && (call->route->flags & REST_WRITE) != 0) rest_audit(call);       /* where it was asked, not where it was done */
+    call->sending = true;
+    pthread_mutex_lock(&server->mutex);
+    server->sending++;                         /* before it is no longer in work: a stop waits for one or the other */
+    pthread_mutex_unlock(&server->mutex);
     atomic_store(&call->stage, REST_ANSWERED);
     MHD_resume_connection(connection);         /* from here on the call may be gone */
     rest_server_let_go(server);

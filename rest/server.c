@@ -19,9 +19,10 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { HEADER_READ_S = 15, KEEP_ALIVE_S = 60, CONNECTIONS = 512, PER_ADDRESS = 64, PER_SECOND = 200, BURST = 400 };
+enum { HEADER_READ_S = 15, SEND_S = 2, KEEP_ALIVE_S = 60, CONNECTIONS = 512, PER_ADDRESS = 64, PER_SECOND = 200, BURST = 400 };
 #define CONNECTION_MEMORY_BYTES (56u << 10)
 #define DISCARD_MAX (32u << 20)        /* of a body that turned out too large; then the connection is cut */
 
@@ -36,6 +37,13 @@ void rest_server_let_go(struct rest_server *server)
 {
     pthread_mutex_lock(&server->mutex);
     if (--server->working == 0) pthread_cond_broadcast(&server->idle);
+    pthread_mutex_unlock(&server->mutex);
+}
+
+static void sent(struct rest_server *server)
+{
+    pthread_mutex_lock(&server->mutex);
+    if (--server->sending == 0) pthread_cond_broadcast(&server->idle);
     pthread_mutex_unlock(&server->mutex);
 }
 
@@ -109,6 +117,7 @@ static void completed(void *arg, struct MHD_Connection *connection, void **slot,
     *slot = NULL;
     if (call == NULL) return;
     OT_ASSERT(atomic_load(&call->stage) != REST_WORKING);      /* a suspended connection does not end */
+    struct rest_server *server = call->sending ? call->server : NULL;
     ot_buf_unref(call->body);
     rest_json_free(&call->out);
     json_decref(call->json);
@@ -116,6 +125,7 @@ static void completed(void *arg, struct MHD_Connection *connection, void **slot,
     ot_arena_free(&call->arena);
     free(call->target);
     free(call);
+    if (server != NULL) sent(server);
 }
 
 /* Keep a piece of the body; true: go on reading. */
@@ -396,6 +406,15 @@ static void cancel_all(struct ot_task *task)
     rest_server_let_go(server);
 }
 
+/* Under the mutex. What was done is told to who asked for it: the library drops with its connections what has not left. A client that reads nothing is waited for no longer than that. */
+static void wait_until_sent(struct rest_server *server)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += SEND_S;
+    for (int waited = 0; server->sending > 0 && waited == 0;) waited = pthread_cond_clockwait(&server->idle, &server->mutex, CLOCK_MONOTONIC, &until);
+}
+
 void rest_server_stop(struct rest_server *server)
 {
     if (server == NULL) return;
@@ -407,6 +426,7 @@ void rest_server_stop(struct rest_server *server)
         ot_exec_post(server->exec, &server->cancel_task);
         pthread_mutex_lock(&server->mutex);
         while (server->working > 0) pthread_cond_wait(&server->idle, &server->mutex);
+        wait_until_sent(server);
         pthread_mutex_unlock(&server->mutex);
     }
     for (uint32_t i = 0; i < server->daemon_count; i++) MHD_stop_daemon(server->daemons[i]);

@@ -679,18 +679,30 @@ def test_one_address_may_ask_so_often(own_broker):
 
 
 def test_a_stop_ends_long_polls_and_leaves_nothing_open(own_broker, name):
+    """Each with an answer, as whatever was done in the last moment has to be told."""
     broker = own_broker()
     rest = Rest(broker)
     rest.create(name)
     got = []
-    reader = threading.Thread(target=lambda: got.append(Rest(broker).records(name, max_wait_ms=30000)["records"]))
-    reader.start()
-    until(lambda: rest.get("/v1/metrics")["rest"]["requests_in_work"] == 1, 10, "a waiting fetch")
-    idle = socket.create_connection(("127.0.0.1", broker.rest_port), 10)
-    broker.stop()
-    reader.join(10)
-    idle.close()
-    assert not reader.is_alive()
+
+    def poll():
+        try:
+            got.append(Rest(broker).records(name, max_wait_ms=30000)["records"])
+        except requests.RequestException as e:
+            got.append(e)
+    readers = [threading.Thread(target=poll) for _ in range(30)]
+    for reader in readers:
+        reader.start()
+    until(lambda: rest.get("/v1/metrics")["rest"]["requests_in_work"] >= len(readers), 10, "waiting fetches")
+    with socket.create_connection(("127.0.0.1", broker.rest_port), 10), socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(("127.0.0.1", broker.rest_port))
+        deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 30)          # and never reads it: the stop does not wait for that
+        assert deaf.recv(1, socket.MSG_PEEK) == b"H"
+        broker.stop()
+    for reader in readers:
+        reader.join(40)
+    assert got == [[]] * len(readers), got
 
 
 def test_a_client_that_leaves_harms_nobody(rest, made):
