@@ -42,7 +42,7 @@ def environment(broker):
     return env
 
 
-def ottla(broker, *words, data=b"", status=0, timeout_s=60):
+def ottla(broker, *words, data=b"", status=0, timeout_s=240):
     """Run one command; its exit status must be `status` (None: any)."""
     if isinstance(data, str):
         data = data.encode()

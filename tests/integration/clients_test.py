@@ -14,7 +14,7 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 # ---- kcat
 
-def kcat(broker, *arguments, data=None, timeout_s=30, client="kcat"):
+def kcat(broker, *arguments, data=None, timeout_s=120, client="kcat"):
     if not shutil.which(client):
         pytest.skip(f"no {client}")
     done = subprocess.run([client, "-b", broker.bootstrap, *map(str, arguments)], input=data, stdout=subprocess.PIPE,

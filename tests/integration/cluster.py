@@ -28,7 +28,7 @@ class Node(harness.Broker):
     def view(self, path):
         """JSON of a REST path, None while it does not answer."""
         try:
-            status, _, body = harness.http(self.rest + path, timeout_s=3)
+            status, _, body = harness.http(self.rest + path, timeout_s=10)
         except OSError:
             return None
         return json.loads(body) if status == 200 else None

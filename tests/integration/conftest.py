@@ -15,6 +15,14 @@ UNIQUE = itertools.count()
 LATE_RETENTION = {"log_initial_task_delay_ms": 3600000}                        # tests write records of long ago, and some take longer than the half minute until it looks
 
 
+def pytest_collection_modifyitems(config, items):
+    """Time-outs of whole tests, too, are those of a quiet machine of one's own."""
+    for item in items:
+        mark = item.get_closest_marker("timeout")
+        usual_s = mark.args[0] if mark else float(config.getini("timeout"))
+        item.add_marker(pytest.mark.timeout(usual_s * harness.PATIENCE), append=False)
+
+
 @pytest.fixture(scope="session")
 def run_directory():
     path = Path(tempfile.mkdtemp(prefix="ottla-test-"))

@@ -132,8 +132,7 @@ def test_one_whose_machine_is_still_away_is_waited_for(make):
     cluster.nodes[1].wait_ready()
     cluster.nodes[3].wait_ready()
     cluster.wait_state(2, "fenced", of=[1, 3])
-    with pytest.raises(AssertionError):
-        harness.until(lambda: leader_of(cluster, 1, "t") in (1, 3), 4, "nobody leads")
+    harness.never(lambda: leader_of(cluster, 1, "t") in (1, 3), 4, "somebody leads")
     cluster.start_one(2)
     assert wait_leader(cluster, "t", [2]) == 2
     wait_isr(cluster, "t", [1, 2, 3])
@@ -221,8 +220,7 @@ def check_ledger(cluster, name, reason):
 def test_unclean_elections_are_made_where_they_are_allowed_and_what_they_cost_is_told(make):
     cluster = started(make(**QUICK))
     unclean(cluster, "t")
-    with pytest.raises(AssertionError):
-        harness.until(lambda: leader_of(cluster, 2, "t") == 2, 4, "nobody leads: it is not allowed")
+    harness.never(lambda: leader_of(cluster, 2, "t") == 2, 4, "somebody leads: it is not allowed")
     set_config(cluster, 2, "t", "unclean.leader.election.enable", "true")
     wait_leader(cluster, "t", [2])
     shown = [harness.http(node.rest + "/metrics?compat=jmx")[2].decode() for node in cluster.living()]     # by the one that coordinates
@@ -250,8 +248,7 @@ def test_unclean_elections_are_made_where_they_are_allowed_and_what_they_cost_is
 def test_the_default_of_all_brokers_allows_unclean_elections_as_soon_as_it_is_set(make):
     cluster = started(make(**QUICK))
     unclean(cluster, "t")
-    with pytest.raises(AssertionError):
-        harness.until(lambda: leader_of(cluster, 2, "t") == 2, 3, "nobody leads: it is not allowed")
+    harness.never(lambda: leader_of(cluster, 2, "t") == 2, 3, "somebody leads: it is not allowed")
     status, _, body = harness.http(cluster.nodes[3].rest + "/v1/cluster/config", "PATCH", b'{"unclean.leader.election.enable": "true"}', {"Content-Type": "application/json"})
     assert status == 200, body
     wait_leader(cluster, "t", [2])
@@ -360,8 +357,7 @@ def test_what_nobody_was_promised_needs_no_entry(make):
 def test_the_last_known_leader_is_waited_for(make):
     cluster = started(make(**{**QUICK, "ottla.unclean.election.wait.ms": 60000}))
     unclean(cluster, "t", **{"unclean.leader.election.enable": "true"})
-    with pytest.raises(AssertionError):
-        harness.until(lambda: leader_of(cluster, 2, "t") == 2, 3, "it is waited for")
+    harness.never(lambda: leader_of(cluster, 2, "t") == 2, 3, "it is waited for")
     cluster.start_one(1)
     wait_leader(cluster, "t", [1])
     assert len(values(cluster, 1, "t")) == 80

@@ -1,6 +1,7 @@
 """A real server for the tests: start it on free loopback ports, wait until it is ready, stop it, kill it, look at its log.
 
 OTTLA_TEST_PRESET  which build to test (release)
+OTTLA_TEST_PATIENCE  how many times as long as on a quiet machine of its own a test may wait for what is to come, and take as a whole (4)
 OTTLA_TEST_BOOTSTRAP  host:port of a broker that already runs: client tests then speak to that one (to check the tests
                    against another broker); tests that need a server of their own are skipped
 """
@@ -16,6 +17,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from http import client as http_client
 from pathlib import Path
 
 from wire import Connection
@@ -25,13 +27,15 @@ PRESET = os.environ.get("OTTLA_TEST_PRESET", "release")
 EXTERNAL = os.environ.get("OTTLA_TEST_BOOTSTRAP")
 HAS_REST = bool(list((TOP / "rest").glob("*.c")))  # a tree without that room has no /readyz
 BINARY = TOP / "build" / PRESET / "ottla"
+PATIENCE = float(os.environ.get("OTTLA_TEST_PATIENCE", "4"))      # tests/stages.py has the same for whole stages: machines are shared
 READY_S = 60 if PRESET in ("asan", "tsan") else 30
-STOP_S = 60
+STOP_S = 60 * PATIENCE
 REPORT = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:|SUMMARY: \w+Sanitizer|assertion failed|OT_ASSERT", re.I)
 
 
 def until(condition, bound_s, what, step_s=0.02):
-    """Poll `condition` until it is true; AssertionError after `bound_s`."""
+    """Poll `condition` until it is true; AssertionError after `bound_s`, on a machine that is not ours alone."""
+    bound_s *= PATIENCE
     end = time.monotonic() + bound_s
     while True:
         value = condition()
@@ -39,6 +43,15 @@ def until(condition, bound_s, what, step_s=0.02):
             return value
         if time.monotonic() > end:
             raise AssertionError(f"not within {bound_s} s: {what() if callable(what) else what}")
+        time.sleep(step_s)  # poll
+
+
+def never(condition, for_s, what, step_s=0.02):
+    """The opposite: `condition` is not true in all that time, and there are two looks at least."""
+    end, looks = time.monotonic() + for_s, 0
+    while looks < 2 or time.monotonic() < end:
+        assert not condition(), what() if callable(what) else what
+        looks += 1
         time.sleep(step_s)  # poll
 
 
@@ -86,14 +99,16 @@ def free_run(count):
     return next(first for first in range(RUNS.start, RUNS.stop - count + 1, count) if all(reserve(first + i) for i in range(count)))
 
 
-def http(url, method="GET", body=None, headers=None, timeout_s=10):
-    """(status, headers, body bytes); refuses nothing, errors are answers too."""
+def http(url, method="GET", body=None, headers=None, timeout_s=10 * PATIENCE):
+    """(status, headers, body bytes); refuses nothing, errors are answers too. An answer that breaks off is an OSError like a connection that does."""
     request = urllib.request.Request(url, data=body, method=method, headers=headers or {})
     try:
         with urllib.request.urlopen(request, timeout=timeout_s) as answer:
             return answer.status, dict(answer.headers), answer.read()
     except urllib.error.HTTPError as e:
         return e.code, dict(e.headers), e.read()
+    except http_client.HTTPException as e:
+        raise ConnectionError(f"{method} {url}: {e!r}") from e
 
 
 class Broker:

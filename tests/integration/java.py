@@ -33,7 +33,7 @@ def command(main, *arguments, log="error", heap=QUICK):
     return ["java", *heap, f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log}", "-cp", f"{JARS}/*", main, *map(str, arguments)]
 
 
-def java(main, *arguments, data=None, timeout_s=60, check=True):
+def java(main, *arguments, data=None, timeout_s=240, check=True):
     """Run a tool; its output (both streams) as text. A stack trace is a failure whatever the exit status."""
     need_java()
     done = subprocess.run(command(main, *arguments), input=data, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout_s)

@@ -281,11 +281,11 @@ def request_bytes(name, version, body, correlation=1, client="wire-test", tags=(
 
 
 class Connection:
-    def __init__(self, bootstrap, timeout_s=10):
+    def __init__(self, bootstrap, timeout_s=40):
         host, port = bootstrap.rsplit(":", 1)
         self.socket = socket.create_connection((host.strip("[]"), int(port)), timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.correlation = 0
+        self.timeout_s, self.correlation = timeout_s, 0
 
     def __enter__(self):
         return self
@@ -332,7 +332,7 @@ class Connection:
             raise ValueError(f"answer to {correlation}, asked {sent}")
         return answer
 
-    def closed_by_peer(self, timeout_s=10):
+    def closed_by_peer(self, timeout_s=40):
         """True when the other side closes without sending anything more."""
         self.socket.settimeout(timeout_s)
         try:
@@ -350,7 +350,7 @@ class Connection:
         except TimeoutError:
             return True
         finally:
-            self.socket.settimeout(10)
+            self.socket.settimeout(self.timeout_s)
 
 
 def error_codes():
