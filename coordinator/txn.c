@@ -445,9 +445,19 @@ static void ask_abort(struct coord_txns *txns, struct coord_txn *txn, struct coo
     wait_or_refuse(txns, txn, request, now);
 }
 
+/* The id that the last EndTxn was answered with, where it takes the place of an exhausted one: it is there once the transaction is complete. */
+static bool is_to_come(const struct coord_txn *txn, const struct coord_txn_request *request)
+{
+    return txn != NULL && coord_txn_is_open(txn) && txn->next_producer_id >= 0 && txn->next_producer_id == request->producer_id;
+}
+
 static void ask(struct coord_txns *txns, struct coord_txn_request *request, struct coord_txn_time now)
 {
     struct coord_txn *txn = coord_txn_find(txns, request->id);
+    if (request->ask != COORD_TXN_VERIFY && is_to_come(txn, request)) {
+        wait_or_refuse(txns, txn, request, now);
+        return;
+    }
     switch (request->ask) {
     case COORD_TXN_INIT: ask_init(txns, txn, request, now); break;
     case COORD_TXN_ADD: ask_add(txns, txn, request, now); break;

@@ -444,6 +444,55 @@ static void version_2_ends_the_last_epoch_with_a_new_id(void **state)
     assert_int_equal(a.epoch, 1);
 }
 
+/* The producer has its new id before the transaction of the old one is complete, and goes on with it at once. */
+static void the_new_id_of_an_exhausted_epoch_waits_for_the_end_of_the_old_one(void **state)
+{
+    (void)state;
+    struct producer a = { "a", -1, -1 };
+    at_epoch("a", 32765);
+    assert_int_equal(init(&a), OT_OK);
+    assert_int_equal(add(&a, "t", 0, 2), OT_OK);
+    desk.hold_marks = true;
+    assert_int_equal(finish(&a, true, 2), OT_OK);
+    assert_int_equal(a.producer_id, 1000);
+    assert_int_equal(add(&a, "t", 1, 2), OT_ERR_CONCURRENT_TRANSACTIONS);
+    struct producer ends = a;
+    assert_int_equal(finish(&ends, false, 2), OT_ERR_CONCURRENT_TRANSACTIONS);
+    struct coord_txn_place place = place_of("t", 1);
+    struct coord_txn_request next = asking(COORD_TXN_ADD, &a);
+    next.places = &place;
+    next.place_count = 1;
+    next.version = 2;
+    txn_desk_ask(&desk, &next);
+    assert_false(txn_desk_answered(&next));
+    txn_desk_mark(&desk, OT_OK);
+    assert_true(txn_desk_answered(&next));
+    assert_int_equal(next.error, OT_OK);
+    assert_int_equal(look("a").producer_id, 1000);
+    assert_int_equal(state_of("a"), OT_TRANSACTION_STATE_ONGOING);
+}
+
+static void a_producer_that_goes_on_with_its_new_id_is_not_fenced(void **state)
+{
+    (void)state;
+    struct producer a = { "a", -1, -1 };
+    at_epoch("a", 32765);
+    assert_int_equal(init(&a), OT_OK);
+    assert_int_equal(add(&a, "t", 0, 2), OT_OK);
+    desk.hold_marks = true;
+    assert_int_equal(finish(&a, true, 2), OT_OK);
+    struct coord_txn_request again = init_request("a");
+    again.producer_id = a.producer_id;
+    again.producer_epoch = a.epoch;
+    txn_desk_ask(&desk, &again);
+    assert_false(txn_desk_answered(&again));
+    txn_desk_mark(&desk, OT_OK);
+    assert_true(txn_desk_answered(&again));
+    assert_int_equal(again.error, OT_OK);
+    assert_int_equal(again.producer_id_out, a.producer_id);
+    assert_int_equal(again.producer_epoch_out, 1);
+}
+
 static void a_timeout_at_the_last_epoch_fences_for_good(void **state)
 {
     (void)state;
@@ -791,7 +840,8 @@ int main(void)
         T(an_answer_waits_for_its_record), T(what_is_not_committed_is_refused_when_the_shard_closes), T(the_next_transaction_waits_for_the_end_of_the_one_before),
         T(a_waiting_request_is_refused_in_time), T(init_takes_over_and_aborts_what_is_open), T(without_patience_init_says_concurrent_until_it_is_done),
         T(a_producer_that_goes_on_keeps_its_id), T(a_late_init_of_an_ended_epoch_leaves_the_newer_transaction_alone), T(an_exhausted_epoch_brings_a_new_id),
-        T(version_2_ends_the_last_epoch_with_a_new_id), T(a_timeout_at_the_last_epoch_fences_for_good), T(an_open_transaction_ends_at_its_timeout),
+        T(version_2_ends_the_last_epoch_with_a_new_id), T(the_new_id_of_an_exhausted_epoch_waits_for_the_end_of_the_old_one),
+        T(a_producer_that_goes_on_with_its_new_id_is_not_fenced), T(a_timeout_at_the_last_epoch_fences_for_good), T(an_open_transaction_ends_at_its_timeout),
         T(a_timeout_counts_on_over_a_restart), T(a_transaction_without_partitions_ends_at_its_timeout_too), T(markers_are_written_again_until_they_are),
         T(a_restart_goes_on_with_what_was_decided), T(a_commit_whose_answer_was_lost_is_confirmed_after_a_restart_and_not_undone), T(an_idle_id_is_forgotten), T(an_operator_aborts_what_hangs), T(records_are_kafkas),
         T(strange_records_are_told), T(memory_and_records_are_bounded), T(a_partition_named_twice_is_one), T(nothing_is_acknowledged_whose_record_cannot_be_made),
