@@ -158,7 +158,7 @@ enum broker_lane_fate broker_lane_put(struct broker_partition *partition, struct
     }
     if (!may_append(partition, part)) return BROKER_LANE_ANSWERED;
     if (!broker_verify_of_epoch(partition, part)) {        /* sent again, it is asked about again */
-        fail_part(part, OT_ERR_NOT_LEADER_OR_FOLLOWER, "another broker has led this partition since the transaction was looked at");
+        fail_part(part, OT_ERR_NOT_LEADER_OR_FOLLOWER, "another broker has led this partition since what this rests on was looked at");
         name_leader(partition, part);
         broker_refused_note(&partition->refused, info, part->error, part->call->started_us);
         return BROKER_LANE_ANSWERED;

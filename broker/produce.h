@@ -20,6 +20,7 @@ struct broker_produce_part {
     uint8_t *records;                          /* batches, in the call's buf; stamped in place (base offset, epoch, append time) */
     uint32_t records_bytes;
     struct broker_txn_guard *guards;           /* origin COORDINATOR: of transactional records; NULL: none */
+    bool of_epoch; int32_t epoch;              /* it rests on what was known in this leader epoch: NOT_LEADER_OR_FOLLOWER in any other */
     /* answered */
     enum ot_err error;
     /* -1 each on error or unknown; append_time -1 for CreateTime. An error with a base_offset: it was appended there before, and whether it is kept is not known */

@@ -78,7 +78,7 @@ bool broker_verify_holds(struct broker_partition *partition, struct broker_produ
 
 bool broker_verify_of_epoch(const struct broker_partition *partition, const struct broker_produce_part *part)
 {
-    bool same = part->verify_epoch < 0 || part->verify_epoch == partition->leader_epoch;
+    bool same = (part->verify_epoch < 0 || part->verify_epoch == partition->leader_epoch) && (!part->of_epoch || part->epoch == partition->leader_epoch);
     for (const struct broker_txn_guard *guard = part->guards; guard != NULL; guard = guard->also) same &= guard->partition != partition || guard->leader_epoch == partition->leader_epoch;
     return same;
 }

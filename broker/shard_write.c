@@ -204,7 +204,7 @@ static void send(struct broker_shard *shard, struct broker_shard_batch *batch)
         .timeout_ms = config->offsets_commit_timeout_ms, .api_version = 13, .transactional_id = { .null = true }, .origin = ENG_ORIGIN_COORDINATOR, .parts = &batch->part,
         .part_count = 1, .queued = queued };
     batch->part = (struct broker_produce_part){ .topic = ot_str_of(shard->kind->topic), .partition = shard->partition, .records = batch->produce.buf->data,
-        .records_bytes = batch->produce.buf->bytes };
+        .records_bytes = batch->produce.buf->bytes, .of_epoch = true, .epoch = shard->leader_epoch };
     for (struct broker_shard_write *write = batch->first; write != NULL; write = write->next) {
         if (write->guard == NULL || write->guard == batch->part.guards) continue;      /* one ask may be several writes, one behind the other */
         write->guard->also = batch->part.guards;

@@ -379,6 +379,30 @@ static void a_load_is_not_served_on_the_word_of_another_leader(void **state)
     broker_partition_put(owner);
 }
 
+/* Another broker led in between, and this one does again before the shard had its turn: what its state rests on may have been overtaken. */
+static void overtaken_run(struct broker_shard_op *op, void *state, enum ot_err err)
+{
+    struct broker_partition *owner = op->shard->owner;
+    add_run(op, state, err);
+    pthread_mutex_lock(&owner->mutex);
+    owner->leader_epoch += 2;
+    pthread_mutex_unlock(&owner->mutex);
+    broker_shard_examine(op->shard);           /* behind what add_run left to be sent */
+}
+
+static void a_state_of_an_earlier_leadership_writes_nothing(void **state)
+{
+    struct house *house = *state;
+    struct adding adding = { .op.run = overtaken_run, .number = 100, .count = 1 };
+    assert_int_equal(topic_made(house), OT_OK);
+    assert_int_equal(add_numbers(house, 1, 7, 3), OT_OK);
+    waited_init(&adding.waited);
+    broker_shard_run(house->broker, BROKER_SHARD_GROUPS, 1, &adding.op);
+    wait_for(&adding.waited);
+    assert_int_equal(adding.error, OT_ERR_NOT_COORDINATOR);
+    assert_int_equal(sum_of(house, 1), 21);
+}
+
 /* One marker as a transaction coordinator writes it. */
 struct marking { struct broker_produce produce; struct broker_produce_part part; struct waited waited; uint8_t bytes[ENG_MARKER_BYTES]; struct ot_task go; struct house *house; };
 static void marking_done(struct broker_call *call) { wake(&OT_CONTAINER(call, struct marking, produce.call)->waited); }
@@ -661,6 +685,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_failed_append_takes_back_what_it_changed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_state_is_served_when_all_that_it_rests_on_is_committed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_load_is_not_served_on_the_word_of_another_leader, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_state_of_an_earlier_leadership_writes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(markers_are_told_while_serving_and_by_the_replay, setup, teardown),
         cmocka_unit_test_setup_teardown(a_marker_that_was_missed_makes_the_state_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_is_told_of_what_timed_out_before_it_is_committed, setup, teardown),
