@@ -500,6 +500,8 @@ static void retire_run(struct ot_task *task)
     pthread_mutex_lock(&partition->mutex);
     partition->retired = true;
     pthread_mutex_unlock(&partition->mutex);
+    /* not with its last user: the session of a client that went without a word has it for hours, and the disk would be full of what was deleted */
+    if (partition->log != NULL && !stray) ot_ignore(eng_log_remove(partition->log), "tried again with its last user, and at the next start");
     atomic_fetch_sub(&core->work_open, 1);
     broker_partition_put(partition);
 }

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define REAP_BYTES (256ull << 20)
+
 /* ---- the list of segments ---- */
 
 uint32_t eng_log_slot(const struct eng_log *log, int64_t offset)
@@ -426,17 +428,39 @@ enum ot_err eng_log_set_aside(struct eng_log *log)
     return err != OT_OK ? err : finished;
 }
 
+/* The list goes too: segments that nobody reads let their files go, or blocks of files without a name would be held by the descriptors that are kept. */
+static void let_segments_go(struct eng_log *log)
+{
+    pthread_mutex_lock(&log->lock);
+    struct eng_segment **gone = log->segments;
+    const uint32_t count = log->segment_count;
+    log->segments = NULL;
+    log->segment_count = log->segment_cap = 0;
+    pthread_mutex_unlock(&log->lock);
+    for (uint32_t i = 0; i < count; i++) {
+        eng_log_unmap(log, gone[i]);
+        gone[i]->unlinked = true;
+        eng_segment_unref(gone[i]);
+    }
+    free(gone);
+}
+
+enum ot_err eng_log_remove(struct eng_log *log)
+{
+    const enum ot_err err = eng_log_retire(log);
+    if (log->gone_path == NULL) return err;    /* set aside, or its folder kept its name */
+    const enum ot_err gone = eng_store_remove_tree(log->io, log->gone_path);
+    if (gone == OT_OK) let_segments_go(log);
+    eng_store_reap(log->store, REAP_BYTES);
+    return err != OT_OK ? err : gone;
+}
+
 enum ot_err eng_log_delete(struct eng_log *log)
 {
     struct eng_store *store = log->store;
-    enum ot_err err = eng_log_retire(log);
-    if (log->gone_path != NULL) {
-        enum ot_err gone = eng_store_remove_tree(log->io, log->gone_path);
-        if (err == OT_OK) err = gone;
-        for (uint32_t i = 0; i < log->segment_count && gone == OT_OK; i++) log->segments[i]->unlinked = true;
-    }
+    const enum ot_err err = eng_log_remove(log);
     log_free(log);
-    eng_store_reap(store, 256ull << 20);
+    eng_store_reap(store, REAP_BYTES);
     return err;
 }
 

@@ -87,7 +87,10 @@ void eng_log_abandon(struct eng_log *log);                  /* NULL is fine. No 
 OT_MUST_CHECK enum ot_err eng_log_retire(struct eng_log *log);
 /* As retire, but everything is kept, synced, under a name that nobody deletes: …-stray. eng_log_delete then only frees the log. */
 OT_MUST_CHECK enum ot_err eng_log_set_aside(struct eng_log *log);
-/* Unlinks everything and the directory (retires first if that was not done); frees the log. */
+/* Unlinks everything and the directory (retires first if that was not done), while the log waits for its last user: pins stay good, and every call goes on answering CLOSED. May be
+ * called again. A log that was set aside keeps all of it. */
+enum ot_err eng_log_remove(struct eng_log *log);
+/* Likewise, and frees the log. */
 enum ot_err eng_log_delete(struct eng_log *log);
 
 /* ---- writer ---- */

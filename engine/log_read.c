@@ -280,7 +280,7 @@ enum ot_err eng_log_read(struct eng_log *log, const struct eng_read *how, struct
         err = read_round(log, how, pin, out);
         if (err != OT_OK && out->span_count > 0) err = OT_OK;      /* what was found is good; the rest comes with the next read */
     }
-    if (err != OT_OK && atomic_load(&log->closed)) err = OT_ERR_CLOSED;
+    if ((err != OT_OK || out->span_count == 0) && atomic_load(&log->closed)) err = OT_ERR_CLOSED;      /* what it had may be gone from the list */
     if (err == OT_ERR_CANCELLED || err == OT_ERR_NOT_FOUND) err = OT_ERR_IO;       /* a file that is listed and not there */
     if (err == OT_OK && out->span_count > 0) {
         out->pin = &pin->pin;

@@ -153,6 +153,7 @@ enum ot_err eng_log_aborted(struct eng_log *log, int64_t from, int64_t to, struc
         collect = (struct eng_txn_collect){ .from = from, .to = to, .out = out, .max = max };
         err = collect_round(log, from, &collect);
     }
+    if (atomic_load(&log->closed)) return OT_ERR_CLOSED;       /* its list may have been given up while we walked it: then this is not all */
     if (err != OT_OK) return err == OT_ERR_CANCELLED ? OT_ERR_IO : err;
     eng_txn_collect_sort(&collect);
     *count_out = collect.count;

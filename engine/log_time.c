@@ -202,7 +202,7 @@ enum ot_err eng_log_max_timestamp(struct eng_log *log, struct eng_time_offset *o
         int64_t base = -1;
         if ((err = largest(log, &best, &base)) != OT_OK) continue;
         int64_t start = eng_log_start_offset(log);
-        if (best.max_timestamp_ms < 0) return OT_OK;
+        if (best.max_timestamp_ms < 0) break;
         /* the first record that has it is in or before the batch that the index names */
         struct want want = { best.max_timestamp_ms, OT_MAX(base, start), eng_log_end_offset(log) };
         err = for_time(log, &want, out);
@@ -211,5 +211,6 @@ enum ot_err eng_log_max_timestamp(struct eng_log *log, struct eng_time_offset *o
         want = (struct want){ best.max_timestamp_ms, start, eng_log_end_offset(log) };
         err = for_time(log, &want, out);
     }
+    if (out->offset < 0 && atomic_load(&log->closed)) return OT_ERR_CLOSED;
     return err == OT_ERR_NOT_FOUND ? OT_OK : err;
 }

@@ -403,6 +403,55 @@ static void a_topic_made_anew_is_read_from_its_own_start(void **state)
     fetch_end(&by_name);
 }
 
+static void count_entry(void *arg, const struct ot_io_entry *entry)
+{
+    (void)entry;
+    ++*(uint32_t *)arg;
+}
+
+static uint32_t entries_of(struct core_fixture *f, const char *path)
+{
+    struct ot_io *io = sim_disk_io(f->disk);
+    uint32_t count = 0;
+    assert_int_equal(io->ops->list(io, path, count_entry, &count), OT_OK);
+    return count;
+}
+
+/* A consumer that is killed leaves its session, which nobody may ever use again. */
+static void what_was_deleted_leaves_the_disk_though_an_idle_session_names_it(void **state)
+{
+    struct core_fixture *f = *state;
+    struct fetch_call call, next;
+    struct ot_uuid id = fixture_id(7);
+    const uint32_t before = entries_of(f, "/sim/a");
+    open_two(f);
+    put(f, 0, 1000);
+    put(f, 1, 1000);
+    assert_int_equal(entries_of(f, "/sim/a"), before + 2);
+    fetch_begin(f, &call, 0, 0);
+    fetch_add(&call, "t", 0, 0);
+    fetch_add(&call, "t", 1, 0);
+    broker_fetch(f->broker, &call.fetch);
+    run(f);
+    assert_true(call.done);
+    const int32_t session = call.fetch.session_id_out;
+    assert_int_not_equal(session, 0);
+    fetch_end(&call);
+    broker_partition_remove(f->broker, &id, 1, false);         /* moved away */
+    run(f);
+    assert_int_equal(entries_of(f, "/sim/a"), before + 1);
+    broker_topic_remove(f->broker, &id, false);
+    run(f);
+    assert_int_equal(entries_of(f, "/sim/a"), before);
+    fetch_begin(f, &next, session, 1);
+    next.fetch.max_wait_ms = 0;
+    broker_fetch(f->broker, &next.fetch);
+    run(f);
+    assert_int_equal(next.fetch.row_count, 2);
+    assert_int_equal(next.fetch.rows[0].error, OT_ERR_UNKNOWN_TOPIC_OR_PARTITION);
+    fetch_end(&next);
+}
+
 static void a_write_that_moves_nothing_wakes_nobody(void **state)
 {
     struct core_fixture *f = *state;
@@ -521,6 +570,7 @@ int main(void)
         TEST(a_full_cache_gives_up_the_idle_ones_and_a_leaky_client_harms_nobody),
         TEST(no_partition_starves_behind_one_that_fills_every_answer),
         TEST(a_topic_made_anew_is_read_from_its_own_start),
+        TEST(what_was_deleted_leaves_the_disk_though_an_idle_session_names_it),
         TEST(a_write_that_moves_nothing_wakes_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

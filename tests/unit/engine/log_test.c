@@ -446,7 +446,7 @@ static void deleting_a_log_removes_its_folder_while_a_reader_holds_it(void **sta
 {
     struct fx *fx = *state;
     struct eng_read_result result;
-    char byte;
+    char byte, command[1200];
     fx_open(fx, 0, false);
     fx_append(fx, 1, 1000);
     struct eng_read how = { .offset = 0, .limit_offset = 1, .max_bytes = 10000, .may_block = true };
@@ -463,6 +463,16 @@ static void deleting_a_log_removes_its_folder_while_a_reader_holds_it(void **sta
     assert_int_equal(eng_log_flush(old, &flushed), OT_ERR_CLOSED);
     assert_int_equal(eng_log_roll(old, NULL, FX_NOW), OT_ERR_CLOSED);
     assert_int_equal(eng_log_retain(old, 0, FX_NOW, &retained), OT_ERR_CLOSED);
+    struct eng_time_offset found;
+    for (int i = 0; i < 2; i++) {              /* before its last user goes, and again */
+        assert_int_equal(eng_log_remove(old), OT_OK);
+        snprintf(command, sizeof command, "test \"$(ls -d %s*)\" = %s", fx->path, fx->path);
+        assert_int_equal(system(command), 0);
+        assert_int_equal(eng_log_read(old, &how, &again), OT_ERR_CLOSED);
+        assert_int_equal(eng_log_for_time(old, 0, 1, &found), OT_ERR_CLOSED);
+        assert_int_equal(eng_log_max_timestamp(old, &found), OT_ERR_CLOSED);
+        assert_int_equal(eng_log_segments(old, NULL, 0), 0);
+    }
     assert_int_equal(eng_log_delete(old), OT_OK);
     assert_int_equal(fx_read_all(fx, 0, 2, 1000), 2);
     assert_int_equal(eng_log_delete(fx->log), OT_OK);
@@ -473,7 +483,6 @@ static void deleting_a_log_removes_its_folder_while_a_reader_holds_it(void **sta
     eng_store_close(fx->store);
     fx->store = NULL;
     assert_int_equal(fx->fault.open_fds, 0);
-    char command[600];
     snprintf(command, sizeof command, "test -z \"$(ls %s)\"", fx->dir);
     assert_int_equal(system(command), 0);
 }
@@ -489,6 +498,7 @@ static void a_log_that_is_set_aside_is_whole_under_its_other_name(void **state)
     assert_int_equal(eng_log_read(fx->log, &how, &result), OT_OK);
     assert_int_equal(eng_log_set_aside(fx->log), OT_OK);
     assert_int_equal(eng_log_set_aside(fx->log), OT_OK);
+    assert_int_equal(eng_log_remove(fx->log), OT_OK);          /* takes nothing of it */
     assert_int_equal(access(fx->path, F_OK), -1);
     struct eng_read_result again;
     assert_int_equal(eng_log_read(fx->log, &how, &again), OT_ERR_CLOSED);
