@@ -56,7 +56,8 @@ static int32_t near_replica(const struct broker_fetch *fetch, const struct broke
     const struct replica *replica = &partition->replica;
     for (int32_t i = 0; replica->role == REPLICA_LEADER && i < replica->row.replica_count; i++) {
         const struct replica_peer *peer = &replica->peers[i];
-        if (peer->id != core->node_id && (replica->row.isr >> i & 1) != 0 && peer->live && peer->end >= node->offset) ids[count++] = peer->id;
+        const bool has = peer->end >= node->offset && peer->log_start <= node->offset;         /* retention runs on each replica by itself: its log may begin behind ours */
+        if (peer->id != core->node_id && (replica->row.isr >> i & 1) != 0 && peer->live && has) ids[count++] = peer->id;
     }
     pthread_mutex_unlock(&partition->mutex);
     for (int32_t i = 0; i < count; i++)

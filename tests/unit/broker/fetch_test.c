@@ -452,6 +452,60 @@ static void what_was_deleted_leaves_the_disk_though_an_idle_session_names_it(voi
     fetch_end(&next);
 }
 
+static bool two_is_near(struct broker_core *core, int32_t broker_id, struct ot_str rack)
+{
+    (void)core;
+    (void)rack;
+    return broker_id == 2;
+}
+
+static int32_t sent_to(struct core_fixture *f, int64_t offset)
+{
+    struct fetch_call call;
+    fetch_begin(f, &call, 0, -1);
+    call.fetch.api_version = 18;
+    call.fetch.rack = ot_str_of("near");
+    call.fetch.max_wait_ms = 0;
+    fetch_add(&call, "t", 0, offset);
+    broker_fetch(f->broker, &call.fetch);
+    run(f);
+    assert_int_equal(call.fetch.rows[0].error, OT_OK);
+    const int32_t id = call.fetch.rows[0].preferred_replica;
+    fetch_end(&call);
+    return id;
+}
+
+/* Its retention may have run before the leader's. It would refuse, and the consumer come back here, for ever. */
+static void nobody_is_sent_to_a_near_replica_that_has_deleted_what_is_asked_for(void **state)
+{
+    struct core_fixture *f = *state;
+    struct fetch_call call;
+    fixture_set(f, "replica.selector.class", "org.apache.kafka.common.replica.RackAwareReplicaSelector");
+    f->broker->core.broker_in_rack = two_is_near;
+    fixture_apply(f, "t", 7, 0, 2, 1, 1, "replicated");
+    run(f);
+    put(f, 0, 10);
+    put(f, 0, 10);
+    put(f, 0, 10);
+    assert_int_equal(sent_to(f, 0), -1);                       /* it has not been heard of */
+    fetch_begin(f, &call, 0, -1);
+    call.fetch.follower = true;
+    call.fetch.replica_id = 2;
+    call.fetch.replica_epoch = 1;
+    call.fetch.max_wait_ms = 0;
+    fetch_add(&call, "t", 0, 3);
+    call.asks[0].leader_epoch = call.asks[0].last_epoch = 1;
+    call.asks[0].log_start_offset = 1;
+    broker_fetch(f->broker, &call.fetch);
+    run(f);
+    assert_int_equal(call.fetch.rows[0].error, OT_OK);
+    assert_int_equal(call.fetch.rows[0].high_watermark, 3);
+    fetch_end(&call);
+    assert_int_equal(sent_to(f, 0), -1);
+    assert_int_equal(sent_to(f, 1), 2);
+    assert_int_equal(sent_to(f, 2), 2);
+}
+
 static void a_write_that_moves_nothing_wakes_nobody(void **state)
 {
     struct core_fixture *f = *state;
@@ -571,6 +625,7 @@ int main(void)
         TEST(no_partition_starves_behind_one_that_fills_every_answer),
         TEST(a_topic_made_anew_is_read_from_its_own_start),
         TEST(what_was_deleted_leaves_the_disk_though_an_idle_session_names_it),
+        TEST(nobody_is_sent_to_a_near_replica_that_has_deleted_what_is_asked_for),
         TEST(a_write_that_moves_nothing_wakes_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
