@@ -17,7 +17,7 @@ static void done_run(struct ot_task *task)
     fetch->call.done(&fetch->call);
 }
 
-/* What the answer tells is what a session remembers; entries that gave data go to the end, so that none starves. */
+/* What the answer tells is what a session remembers; entries that gave data go to the end, and those that had no room stay, so that none starves. */
 static void remember(struct broker_fetch *fetch)
 {
     struct broker_fetch_node *node = fetch->set->dirty_first, *last = fetch->set->dirty_last, *next;
@@ -28,8 +28,10 @@ static void remember(struct broker_fetch *fetch)
         node->known = row->error == OT_OK;
         node->sent_high_watermark = row->high_watermark;
         node->sent_log_start = row->log_start_offset;
+        const bool served = row->read.bytes > 0 || row->error != OT_OK || row->diverging_end_offset >= 0;
+        if (!served && node->behind) continue; /* there was no room for it: it keeps its place, those that gave go behind it */
         broker_fetch_clean(node);
-        if (row->read.bytes > 0 || row->error != OT_OK || row->diverging_end_offset >= 0 || node->behind) broker_fetch_dirty(node);
+        if (served) broker_fetch_dirty(node);
     }
 }
 

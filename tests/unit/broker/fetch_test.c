@@ -368,6 +368,33 @@ static void no_partition_starves_behind_one_that_fills_every_answer(void **state
     assert_int_equal(offsets[1], 1);
 }
 
+/* What its answers tell without records, that its high watermark moved, is no turn. */
+static void nor_does_one_that_is_written_to_all_the_time(void **state)
+{
+    struct core_fixture *f = *state;
+    struct fetch_call call;
+    int64_t offsets[2] = { 0, 0 };
+    int32_t id = 0, epoch = 0;
+    open_two(f);
+    for (int i = 0; i < 20; i++) put(f, 0, 5000);
+    for (int round = 0; round < 6; round++) {
+        put(f, 1, 10);
+        fetch_begin(f, &call, id, epoch);
+        call.fetch.max_bytes = 4000;
+        fetch_add(&call, "t", 0, offsets[0]);
+        fetch_add(&call, "t", 1, offsets[1]);
+        broker_fetch(f->broker, &call.fetch);
+        run(f);
+        for (uint32_t i = 0; i < call.fetch.row_count; i++)
+            if (call.fetch.rows[i].read.bytes > 0) offsets[call.fetch.rows[i].partition]++;
+        id = call.fetch.session_id_out;
+        epoch++;
+        fetch_end(&call);
+    }
+    assert_in_range(offsets[0], 2, 4);
+    assert_in_range(offsets[1], 2, 4);
+}
+
 static void a_topic_made_anew_is_read_from_its_own_start(void **state)
 {
     struct core_fixture *f = *state;
@@ -623,6 +650,7 @@ int main(void)
         TEST(two_requests_of_one_session_at_a_time_are_one_too_many),
         TEST(a_full_cache_gives_up_the_idle_ones_and_a_leaky_client_harms_nobody),
         TEST(no_partition_starves_behind_one_that_fills_every_answer),
+        TEST(nor_does_one_that_is_written_to_all_the_time),
         TEST(a_topic_made_anew_is_read_from_its_own_start),
         TEST(what_was_deleted_leaves_the_disk_though_an_idle_session_names_it),
         TEST(nobody_is_sent_to_a_near_replica_that_has_deleted_what_is_asked_for),
