@@ -97,7 +97,8 @@ void broker_follow_put(struct broker_partition *partition, struct broker_follow 
 
 struct batches { struct eng_append_batch rows[ENG_APPEND_BATCHES_MAX]; uint32_t count; int64_t end; int32_t epoch; };
 
-/* The next batch of the answer into the list and into pending producer state. NOT_FOUND: no whole one is left. */
+/* The next batch of the answer into the list and into pending producer state. NOT_FOUND: no whole one is left. One of an old format, of a folder that was adopted, has no epoch: it comes before
+ * all that have one. */
 static enum ot_err take_batch(struct broker_partition *partition, const struct broker_follow *follow, struct ot_reader *cursor, struct batches *list, int64_t wall_ms)
 {
     struct eng_batch_piece piece;
@@ -108,7 +109,7 @@ static enum ot_err take_batch(struct broker_partition *partition, const struct b
     if (err == OT_OK) err = eng_batch_check_crc(piece.data, &info);
     if (err != OT_OK) return err;
     const int64_t last_offset = eng_batch_last_offset(&info);
-    if (piece.magic != 2 || info.base_offset < list->end || last_offset < info.base_offset || last_offset == INT64_MAX) return OT_ERR_CORRUPT_MESSAGE;
+    if (info.base_offset < list->end || last_offset < info.base_offset || last_offset == INT64_MAX) return OT_ERR_CORRUPT_MESSAGE;
     /* a hole that no segment spans: compaction, which takes only what is committed, made it, or the offset is wrong */
     if (info.base_offset - list->end > INT32_MAX && info.base_offset > follow->answer.high_watermark) return OT_ERR_CORRUPT_MESSAGE;
     if (info.partition_leader_epoch < list->epoch || info.partition_leader_epoch > follow->answer.leader_epoch) return OT_ERR_FENCED_LEADER_EPOCH;

@@ -1,5 +1,6 @@
 /* A follower's log where it differs in shape from a log that somebody appended to: holes that compaction made, logs that an unclean election set back; and where epochs end in it. */
 #include "cluster_fixture.h"
+#include <zlib.h>
 
 static void started(struct cluster *c)
 {
@@ -106,6 +107,50 @@ static void an_empty_follower_begins_with_a_hole_that_is_wider_than_a_segment(vo
     assert_int_equal(first_offset(c, 2, 0), far);
 }
 
+/* One entry of magic 1: a record, or, with a codec, what wraps several and bears the offset of the last. */
+static void put_legacy(struct cluster *c, int32_t id, int64_t offset, uint8_t codec)
+{
+    struct broker_partition *partition = cluster_part(c, id);
+    uint8_t data[38] = { [11] = 26, [16] = 1, [17] = codec, [33] = 4 };        /* 34: the value */
+    uint32_t appended = 0;
+    ot_store_u64(data, (uint64_t)offset);
+    ot_store_u64(data + 18, 1000);
+    ot_store_u32(data + 26, UINT32_MAX);       /* no key */
+    ot_store_u32(data + 34, (uint32_t)offset);
+    ot_store_u32(data + 12, (uint32_t)crc32_z(0, data + 16, sizeof data - 16));
+    const struct eng_append_batch batch = { .data = data, .bytes = sizeof data, .leader_epoch = -1, .base_offset = offset, .last_offset = offset, .max_timestamp = 1000, .max_timestamp_offset = offset };
+    assert_int_equal(eng_log_append(partition->log, &batch, 1, 0, &appended), OT_OK);
+    partition->reserved_end = partition->state_end = offset + 1;
+    replica_appended(&partition->replica, offset + 1);
+}
+
+/* A folder that was taken over from Kafka (ottla log adopt) may have them; whoever holds it gets replicas like any other. */
+static void messages_of_old_formats_are_copied(void **state)
+{
+    struct cluster *c = *state;
+    started(c);
+    alone(c, 1);
+    put_legacy(c, 1, 0, 0);
+    put_legacy(c, 1, 1, 0);
+    put_legacy(c, 1, 4, 1);
+    together(c);
+    assert_ends(c, 5);
+    put_one(c, 1, 5);
+    assert_ends(c, 6);
+    for (int id = 1; id <= NODES; id++) {
+        assert_int_equal(first_offset(c, id, 0), 0);
+        assert_int_equal(first_offset(c, id, 2), 4);
+        assert_int_equal(first_offset(c, id, 5), 5);
+    }
+    node_stop(&c->nodes[2]);
+    node_start(&c->nodes[2]);
+    cluster_lead(c, 2, 3);
+    cluster_pass(c, 4000);
+    assert_int_equal(c->row.isr, 7);
+    put_one(c, 2, 6);
+    assert_ends(c, 7);
+}
+
 static void find_start(void *arg, const struct eng_checkpoint_row *row) { *(int64_t *)arg = row->offset; }
 
 static int64_t start_on_disk(struct cluster *c, int32_t id)
@@ -210,6 +255,6 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, cluster_setup, cluster_teardown)
     const struct CMUnitTest tests[] = { T(a_hole_that_is_wider_than_a_segment_is_copied), T(an_empty_follower_begins_with_a_hole_that_is_wider_than_a_segment),
         T(an_empty_log_behind_the_leaders_end_begins_anew), T(a_compacted_follower_fetches_what_a_crash_took_between_two_segments),
-        T(epochs_without_records_end_where_the_log_of_the_leader_does) };
+        T(epochs_without_records_end_where_the_log_of_the_leader_does), T(messages_of_old_formats_are_copied) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
