@@ -55,12 +55,22 @@ static bool each_scanned(struct broker_event_read *read, int64_t id, struct ot_b
     return true;
 }
 
+/* Another one leads meanwhile, and what it shows of its log ends below what is looked at: what lies there, it has, but nobody sees it yet. */
+static bool ends_below(const struct broker_events *events)
+{
+    const struct broker_event_read *read = &events->read;
+    if (read->error == OT_ERR_OFFSET_OUT_OF_RANGE) return read->first >= 0 && read->from >= read->first;
+    return read->error == OT_OK && read->from >= 0 && read->next == read->from && read->end < events->scan_high;
+}
+
 static void scanned(struct broker_call *call)
 {
     struct broker_events *events = OT_CONTAINER(call, struct broker_events, read.call);
     const struct broker_event_read *read = &events->read;
     events->doing = DOING_NOTHING;
-    if (read->error == OT_ERR_OFFSET_OUT_OF_RANGE) {           /* retention was faster */
+    if (ends_below(events)) {
+        again(events);
+    } else if (read->error == OT_ERR_OFFSET_OUT_OF_RANGE) {    /* retention was faster */
         events->scan_place = (struct broker_event_place){ 0 };
         settle(events, &events->scan_place);
     } else if (read->error != OT_OK) {
