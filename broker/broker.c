@@ -559,7 +559,7 @@ void broker_health(struct broker *broker, struct broker_health *out)
     pthread_mutex_unlock(&broker->starting.mutex);
     const bool fenced = stage == BROKER_SERVING && !broker_member_electable(broker);
     const bool ready = stage == BROKER_SERVING && !recovering && !fenced, hands_over = stage == BROKER_STOPPING && atomic_load(&broker->core.handing_over) && !atomic_load(&broker->core.stopping);
-    *out = (struct broker_health){ .ready = ready, .serves_peers = ready || hands_over,
+    *out = (struct broker_health){ .ready = ready, .serves_peers = ready || hands_over, .cut_off = ready && broker_member_cut_off(broker),
         .reason = stage == BROKER_HALTED ? atomic_load(&broker->halted_text) : recovering ? "recovering" : fenced ? "the coordinator does not let it lead yet" : reasons[stage],
         .partitions_total = atomic_load(&broker->core.partitions_total), .partitions_open = atomic_load(&broker->core.partitions_open),
         .partitions_failed = atomic_load(&broker->core.partitions_failed) };

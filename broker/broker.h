@@ -66,8 +66,9 @@ void broker_close(struct broker *broker);      /* frees; doors are closed before
  * restart is named in the log. Blocks for the coordinator's thread: not to be called on it. */
 void broker_reload(struct broker *broker, const struct broker_config_store *fresh);
 
-/* serves_peers: ready, or stopping and not done with handing over: until then followers fetch from it what is to go with them. */
-struct broker_health { bool ready, serves_peers; const char *reason; uint32_t partitions_total, partitions_open, partitions_failed /* will not open by themselves */; };
+/* serves_peers: ready, or stopping and not done with handing over: until then followers fetch from it what is to go with them. cut_off: no coordinator has answered for a session,
+ * so others may lead what it leads, and what it knows of the cluster is old; never so where it is alone. */
+struct broker_health { bool ready, serves_peers, cut_off; const char *reason; uint32_t partitions_total, partitions_open, partitions_failed /* will not open by themselves */; };
 void broker_health(struct broker *broker, struct broker_health *out);
 struct ot_exec *broker_io_exec(struct broker *broker);
 struct eng_store *broker_store(struct broker *broker);

@@ -434,6 +434,15 @@ bool broker_member_electable(struct broker *broker)
     return electable;
 }
 
+bool broker_member_cut_off(struct broker *broker)
+{
+    struct broker_member *member = &broker->member;
+    pthread_mutex_lock(&member->mutex);
+    const bool silent = member->electable && now_of(broker) - member->answered_us > (int64_t)config_of(broker)->broker_session_timeout_ms * 1000;
+    pthread_mutex_unlock(&member->mutex);
+    return silent && broker->peers != NULL;
+}
+
 void broker_wait_electable(struct broker *broker)
 {
     struct broker_member *member = &broker->member;

@@ -112,6 +112,7 @@ OT_MUST_CHECK enum ot_err broker_member_register(struct broker *broker, const st
 void broker_member_serve(struct broker *broker);           /* it may lead from here on; blocks until the coordinator said so when it is alone */
 void broker_readmit_look(struct broker *broker);           /* readmit.c: does the cluster know this voter by another directory? On the coordinator's thread */
 bool broker_member_electable(struct broker *broker);       /* since the start it was told so once; any thread */
+bool broker_member_cut_off(struct broker *broker);         /* no coordinator has answered for a session; any thread */
 void broker_member_leave(struct broker *broker);           /* hands over what it leads; blocks, bounded */
 /* Leaving: from the first on acks=1 is answered as acks=all is; the others are the coordinator's thread. The last: may others lead, as far as what was answered before goes?
  * tails_end_us is 0 when they may only because the time for it is over. */

@@ -362,14 +362,16 @@ void rest_readyz(struct rest_call *call)
     broker_health(call->broker, &health);
     log_dirs_online(&offline);
     const bool recovered = health.partitions_open + health.partitions_failed >= health.partitions_total || offline.count > 0;
-    const bool ready = health.ready && recovered;
+    const bool ready = health.ready && recovered && !health.cut_off;
+    const char *silent = health.cut_off ? "no coordinator has answered for broker.session.timeout.ms: others may lead what this broker leads" : NULL;
     rest_json_open(out, NULL, '{');
     rest_json_text(out, "status", ready ? "ready" : "not_ready");
-    rest_json_text(out, "reason", health.ready ? recovered ? NULL : "logs are being recovered" : health.reason);
+    rest_json_text(out, "reason", health.ready ? recovered ? silent : "logs are being recovered" : health.reason);
     if (verbose) {
         rest_json_open(out, "checks", '[');
         write_row(out, "serving", health.ready, health.ready ? NULL : health.reason);
         write_row(out, "logs_recovered", recovered, NULL);
+        write_row(out, "coordinator_heard", silent == NULL, silent);
         write_row(out, "log_dirs_online", offline.count == 0, NULL);
         rest_json_close(out, ']');
         rest_json_int(out, "partitions", health.partitions_total);

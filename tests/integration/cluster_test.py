@@ -330,6 +330,13 @@ def test_without_a_majority_nothing_is_decided_and_nothing_hangs(make):
         body = {"topics": [{"name": "lonely", "numPartitions": 1, "replicationFactor": 1}], "timeoutMs": 1500}
         assert c.ask("CreateTopics", 7, body)["topics"][0]["errorCode"] == 7           # REQUEST_TIMED_OUT
     assert "lonely" not in topics_of(cluster.nodes[left])          # reads are served from what is known
+
+    def ready():
+        status, _, body = harness.http(cluster.nodes[left].rest + "/readyz?verbose", timeout_s=5)
+        return status, {c["name"]: c["ok"] for c in json.loads(body)["checks"]}["coordinator_heard"]
+    harness.until(lambda: ready() == (503, False), 20, ready)      # clients are better sent to others, until a coordinator answers again
+    cluster.start_one(next(i for i in cluster.nodes if i != left))
+    harness.until(lambda: ready() == (200, True), 30, ready)
     cluster.nodes[left].stop()
 
 
