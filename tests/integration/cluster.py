@@ -17,6 +17,7 @@ import harness
 from proxies import Proxy
 
 SETTINGS = {"broker.session.timeout.ms": 2000, "broker.heartbeat.interval.ms": 300, "coordinator.election.timeout.ms": 500, "ottla.leader.imbalance.unfenced.ms": 1000}
+STEADY = {"coordinator.election.timeout.ms": 3000}             # for tests in which the coordinator is to stay where it is, also when it gets no processor for a second
 
 
 class Node(harness.Broker):

@@ -1,11 +1,13 @@
 """What the network and strangers do to a cluster: connections cut, held and half-cut by proxies; bytes that nobody of ours would send, on the peer listener."""
 import json
 import random
+import select
 import socket
 import struct
 
 import harness
 import pytest
+from cluster import STEADY
 from cluster_test import create, quorum, topics_of
 from wire import Connection, encode, request_bytes
 
@@ -51,7 +53,7 @@ def test_half_cut_connections_of_the_coordinator_stop_nobody_for_long(make, dire
 
 
 def test_strangers_on_the_peer_listener_change_nothing(make):
-    cluster = make().start()
+    cluster = make(**STEADY).start()
     leader = cluster.controller()
     node = cluster.nodes[leader]
     term = quorum(node)[0]["leaderEpoch"]
@@ -69,8 +71,9 @@ def test_strangers_on_the_peer_listener_change_nothing(make):
                 pass
 
     silent = socket.create_connection(("127.0.0.1", node.peer_port), timeout=20)       # says no hello, and is closed for that
-    with socket.create_connection(("127.0.0.1", node.peer_port), timeout=3) as s:      # and nobody is given a buffer of 4097 bytes before it
+    with socket.create_connection(("127.0.0.1", node.peer_port), timeout=20) as s:     # and nobody is given a buffer of 4097 bytes before it
         s.sendall(b"\0\0\x10\1")
+        assert s in select.select([silent, s], [], [], 20)[0], "it waits for the hello like the one that came before it"
         assert s.recv(1) == b""
     # without a hello nothing is served
     for name in ("PeerMessage", "PeerAsk", "PeerLogEnds", "Metadata", "Fetch", "CreateTopics"):
@@ -170,7 +173,7 @@ def pool(node, name):
 
 def test_a_broker_is_heard_while_large_messages_do_not_come(make):
     """They fill the memory for what is large and stay as long as a peer may be silent. Heartbeats, votes, hellos and questions have room of their own; what is said is, too."""
-    cluster = make(broker_session_timeout_ms=120000, ottla_memory_bytes=192000000).start()
+    cluster = make(broker_session_timeout_ms=120000, ottla_memory_bytes=192000000, **STEADY).start()
     first = cluster.controller()
     node = cluster.nodes[first]
     term = quorum(node)[0]["leaderEpoch"]
@@ -198,7 +201,7 @@ def test_a_broker_is_heard_while_large_messages_do_not_come(make):
 
 def test_a_crowd_that_says_no_hello_keeps_nobody_out(make):
     """Each with a request begun: they hold no more than half of the memory for small requests, those that came first go, and who says hello is heard."""
-    cluster = make(broker_session_timeout_ms=120000, socket_listen_backlog_size=1000, ottla_memory_bytes=192000000).start()
+    cluster = make(broker_session_timeout_ms=120000, socket_listen_backlog_size=1000, ottla_memory_bytes=192000000, **STEADY).start()
     first = cluster.controller()
     node = cluster.nodes[first]
     term = quorum(node)[0]["leaderEpoch"]
@@ -244,7 +247,7 @@ def goes_on(cluster, first, term, name):
 
 def test_strangers_that_read_no_answers_hold_little(make):
     """Each asks for versions again and again before it says who it is."""
-    cluster = make(broker_session_timeout_ms=4000, ottla_memory_bytes=192000000).start()
+    cluster = make(broker_session_timeout_ms=4000, ottla_memory_bytes=192000000, **STEADY).start()
     first = cluster.controller()
     node = cluster.nodes[first]
     term = quorum(node)[0]["leaderEpoch"]
@@ -261,7 +264,7 @@ def test_strangers_that_read_no_answers_hold_little(make):
 
 def test_clients_that_read_no_answers_silence_no_broker(make):
     """They hold all the memory that there is for answers to clients: other clients are answered, and the broker stays the coordinator that it was."""
-    cluster = make(broker_session_timeout_ms=4000, ottla_memory_bytes=192000000).start()
+    cluster = make(broker_session_timeout_ms=4000, ottla_memory_bytes=192000000, **STEADY).start()
     first = cluster.controller()
     node = cluster.nodes[first]
     assert create(node, "wide", partitions=300)["errorCode"] == 0

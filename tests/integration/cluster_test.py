@@ -9,6 +9,7 @@ import batch
 import harness
 import pytest
 from admin import Admin, error
+from cluster import STEADY
 
 
 def free(port):
@@ -113,7 +114,7 @@ def seen(admin, name):
 @pytest.mark.smoke
 def test_what_was_changed_shows_in_the_next_answer_of_every_broker(make):
     """Five brokers, two of them without a vote: whoever took the request, and whoever is asked next (compatibility trap M3)."""
-    cluster = make(5).start()
+    cluster = make(5, broker_session_timeout_ms=20000, **STEADY).start()       # nobody is taken for gone who only got no processor
     for i in cluster.nodes:
         cluster.wait_state(i, "running")
     with contextlib.ExitStack() as stack:
@@ -292,11 +293,13 @@ def test_a_paused_coordinator_is_replaced_and_follows_when_it_wakes(make):
     cluster = make().start()
     first = cluster.controller()
     rest = [i for i in cluster.nodes if i != first]
+    term = quorum(cluster.nodes[first])[0]["leaderEpoch"]
     cluster.pause(first)
-    second = cluster.controller(of=rest, not_in=[first])
+    cluster.controller(of=rest, not_in=[first])
     assert create(cluster.nodes[rest[0]], "meanwhile")["errorCode"] == 0
     cluster.go_on(first)
-    assert cluster.controller(of=[first], not_in=[first]) == second
+    cluster.controller()                           # all name the same one, also who woke as the old one; on a busy machine it may be elected again
+    assert quorum(cluster.nodes[first])[0]["leaderEpoch"] > term
     harness.until(lambda: "meanwhile" in topics_of(cluster.nodes[first]), 10, "what was decided meanwhile")
     cluster.wait_state(first, "running", of=[1, 2, 3])
     assert create(cluster.nodes[first], "after")["errorCode"] == 0
@@ -304,7 +307,7 @@ def test_a_paused_coordinator_is_replaced_and_follows_when_it_wakes(make):
 
 
 def test_a_killed_broker_is_fenced_at_once_and_a_stopped_one_hands_over(make):
-    cluster = make(broker_session_timeout_ms=60000).start()        # no session ends in this test
+    cluster = make(broker_session_timeout_ms=60000, **STEADY).start()          # no session ends in this test
     leader = cluster.controller()
     killed, stopped = [i for i in cluster.nodes if i != leader]
     cluster.kill(killed)
@@ -421,7 +424,7 @@ def test_one_grows_to_three_voters_while_it_runs(make):
     assert add_voter(one, 3)["errorCode"] == 0
     assert add_voter(one, 3)["errorCode"] == 126                   # DUPLICATE_VOTER
     assert add_voter(one, 8, timeout_ms=100)["errorCode"] not in (0, 126)
-    assert voters(two) == {1, 2, 3}
+    harness.until(lambda: voters(two) == {1, 2, 3}, 10, lambda: voters(two))
     cluster.kill(1)
     cluster.controller(of=[2, 3], not_in=[1])
     assert create(two, "without-the-first")["errorCode"] == 0

@@ -2,12 +2,14 @@
 import base64
 import json
 import threading
+from http.client import HTTPException
 
 import harness
 import pytest
+from cluster import STEADY
 
 JSON = {"Content-Type": "application/json"}
-SESSION = {"broker.session.timeout.ms": 6000, "metrics.group.lag.interval.ms": 1000}
+SESSION = {**STEADY, "broker.session.timeout.ms": 6000, "metrics.group.lag.interval.ms": 1000}
 
 
 def ask(node, path, method="GET", body=None, timeout_s=20, headers=None):
@@ -34,7 +36,7 @@ def create(cluster, topic, partitions=3, replicas=3, **config):
     good(first, "/v1/topics", "POST", {"name": topic, "partitions": partitions, "replication_factor": replicas, "config": config})
     for node in cluster.living():
         harness.until(lambda n=node: [r["leader"] for r in (n.view(f"/v1/topics/{topic}/partitions") or {"items": []})["items"] if len(r["isr"]) == replicas] and
-                      all(len(r["isr"]) == replicas for r in n.view(f"/v1/topics/{topic}/partitions")["items"]), 30, lambda: f"{topic} in sync")
+                      all(len(r["isr"]) == replicas for r in good(n, f"/v1/topics/{topic}/partitions")["items"]), 30, lambda: f"{topic} in sync")
     return {r["partition"]: r["leader"] for r in good(first, f"/v1/topics/{topic}/partitions")["items"]}
 
 
@@ -166,7 +168,7 @@ class Tail(threading.Thread):
                 elif ": " in line and not line.startswith(":"):
                     key, value = line.split(": ", 1)
                     event[key] = value
-        except (OSError, AttributeError):      # closed from outside, in the middle of a read
+        except (OSError, ValueError, AttributeError, HTTPException):           # closed from outside, in the middle of a read
             pass
         self.ended = True
 
@@ -446,7 +448,7 @@ def test_a_paused_broker_is_named_and_not_waited_for(make):
         for node in others:
             for path in ("/v1/log-dirs", "/v1/cluster/health", "/v1/topics/p", "/v1/partitions", "/v1/metrics?scope=cluster"):
                 status, headers, value = ask(node, path, timeout_s=10)         # well within the session: nobody has noticed yet
-                if node.view(f"/v1/brokers/{quiet}")["state"] != "running":
+                if good(node, f"/v1/brokers/{quiet}")["state"] != "running":
                     break
                 assert status == 200 and value.get("partial") is True and value["missing_brokers"] == [quiet] and headers["Ottla-Partial"] == str(quiet), (path, value)
     finally:
@@ -574,7 +576,7 @@ def test_a_coordinator_that_hands_over_moves_no_offset_twice(make):
     harness.until(lambda: ask(node, "/v1/groups/g/offsets", "PUT", {"offsets": [{"topic": "h", "partition": 0, "offset": 10}]})[0] == 200, 20, lambda: "committed")
 
     def row():
-        return node.view("/v1/topics/__consumer_offsets/partitions")["items"][0]
+        return harness.until(lambda: node.view("/v1/topics/__consumer_offsets/partitions"), 10, "the row of the partition")["items"][0]
     harness.until(lambda: len(row()["isr"]) == 3, 30, row)
     if row()["leader"] == new:                 # it shall be led by another one than the controller, which goes on
         good(node, f"/v1/brokers/{new}/maintenance", "PUT")
