@@ -128,7 +128,8 @@ class Account:
 
     def __init__(self, cluster, topics):
         self.nodes, self.topics = list(cluster.nodes.values()), set(topics)
-        self.entries = [e for e in self.nodes[0].view("/v1/losses?limit=1000")["items"] if e["topic"] in self.topics]
+        told = harness.until(lambda: (found := self.nodes[0].view("/v1/losses?limit=1000")) and not found.get("partial") and found, 30, "the ledgers of all")
+        self.entries = [e for e in told["items"] if e["topic"] in self.topics]
         self.lines = [cut for node in self.nodes for cut in of_log(node) if cut.topic in self.topics]
         self.ledger = of_ledger(self.entries)
         harness.until(lambda: self._events() is not None, 30, lambda: f"an event for each cut of {self._expected()}: {of_events(history(self.nodes[0]))}", 0.2)

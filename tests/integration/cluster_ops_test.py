@@ -53,7 +53,7 @@ def test_a_drained_broker_leads_nothing_until_it_is_undrained(make):
     wait_isr(cluster, "t", [1, 2, 3])
     load = Load(cluster.bootstrap(), "t", **{"enable.idempotence": True})
     harness.until(lambda: load.count() > 200, 30, lambda: f"acknowledgements: {load.count()}, {load.failed[:3]}")
-    assert 2 in leaders(cluster.nodes[1], "t").values()
+    harness.until(lambda: 2 in leaders(cluster.nodes[1], "t").values(), 20, lambda: leaders(cluster.nodes[1], "t"))
     status, body = rest(cluster.nodes[1], "PUT", "/v1/brokers/2/maintenance", expect=(200, 202))
     assert body["maintenance"] and body["state"] == ("draining" if status == 202 else "drained")
     harness.until(lambda: get(cluster.nodes[3], "/v1/brokers/2/maintenance")["state"] == "drained", 20, lambda: get(cluster.nodes[3], "/v1/brokers/2"))

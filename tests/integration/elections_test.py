@@ -36,7 +36,8 @@ def leader_of(cluster, node, name):
 
 def row_of(cluster, name):
     """Of its one partition, as broker 1 sees it."""
-    row, = [row for row in cluster.nodes[1].view(f"/v1/topics/{name}/partitions")["items"] if row["partition"] == 0]
+    rows = harness.until(lambda: cluster.nodes[1].view(f"/v1/topics/{name}/partitions"), 10, f"the partitions of {name}")["items"]
+    row, = [row for row in rows if row["partition"] == 0]
     return row
 
 
@@ -46,8 +47,7 @@ def wait_leader(cluster, name, leaders, bound_s=40):
 
 
 def losses(cluster, node, **filters):
-    answer = cluster.nodes[node].view("/v1/losses?limit=1000")
-    assert answer is not None
+    answer = harness.until(lambda: cluster.nodes[node].view("/v1/losses?limit=1000"), 10, f"the ledger of {node}")
     return [row for row in answer["items"] if row["broker"] == node and all(row[key] == value for key, value in filters.items())]
 
 
@@ -199,10 +199,13 @@ def check_ledger(cluster, name, reason):
     assert there == {**{n: value_of(n) for n in range(50)}, **{50 + n: value_of(1000 + n) for n in range(5)}}
     missing = {n: value_of(n) for n in range(80) if there.get(n) != value_of(n)}
     cut, = losses(cluster, 1, topic=name)
-    everywhere = cluster.nodes[3].view("/v1/losses?limit=1000")["items"]   # any broker tells of all, in the same order
+
+    def whole(node, query):                        # who does not answer within two seconds is left out, and named
+        return harness.until(lambda: (found := cluster.nodes[node].view("/v1/losses?" + query)) and not found.get("partial") and found, 20, f"the ledgers of all at {node}")
+    everywhere = whole(3, "limit=1000")["items"]   # any broker tells of all, in the same order
     assert [(row["broker"], row["kind"]) for row in everywhere if row["topic"] == name] == [(1, "cut"), (2, "election")]
-    first = cluster.nodes[3].view("/v1/losses?limit=1")
-    assert first["items"] == everywhere[:1] and cluster.nodes[2].view("/v1/losses?limit=1000&page_token=" + first["next_page_token"])["items"] == everywhere[1:]
+    first = whole(3, "limit=1")
+    assert first["items"] == everywhere[:1] and whole(2, "limit=1000&page_token=" + first["next_page_token"])["items"] == everywhere[1:]
     assert (cut["kind"], cut["reason"], cut["from_offset"], cut["end_offset"], cut["high_watermark"], cut["kept"]["what"]) == ("cut", reason, 50, 80, 80, "all")
     def told():                                # the cut itself names the entry
         return [e for e in (cluster.nodes[3].view("/v1/events?types=records_cut&limit=100") or {"items": []})["items"] if e["topic"] == name]
