@@ -167,6 +167,7 @@ def test_topics_that_come_and_go_keep_what_was_acknowledged(make, capsys):
             harness.until(lambda: all(node.ready() for node in cluster.nodes.values()), harness.READY_S, "all are there")
             print(f"round {number} {fault.__name__}: {[(w.acknowledged, w.made, w.deleted) for w in workers]}")
             grow(100)
+        harness.until(lambda: any(w.failure for w in workers) or sum(t.again for w in workers for t in w.topics) > 0, 60, "a name that is used again")
         for worker in workers:
             worker.stop()
     finally:
@@ -186,6 +187,5 @@ def test_topics_that_come_and_go_keep_what_was_acknowledged(make, capsys):
         assert len(logs[0]) == 1 and logs[0] == logs[1] == logs[2], f"{topic.name}: replicas differ"
     made, deleted = sum(w.made for w in workers), sum(w.deleted for w in workers)
     again = sum(t.again for w in workers for t in w.topics)
-    assert again > 0, "no name was used again: this has shown nothing"
     with capsys.disabled():
         print(f"\n{ROUNDS} rounds: {sum(w.acknowledged for w in workers)} acknowledged in {made} topics, {deleted} of them deleted, {again} by a name that was there before")

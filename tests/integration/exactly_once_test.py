@@ -19,7 +19,7 @@ class Writer(threading.Thread):
 
     def __init__(self, broker, topic, number, stop):
         super().__init__(daemon=True)
-        self.broker, self.topic, self.number, self.stop_at = broker, topic, number, stop
+        self.broker, self.topic, self.number, self.stop = broker, topic, number, stop
         self.fates = {}                        # transaction -> (fate, values)
         self.random = random.Random(number)
         self.failure = None
@@ -69,7 +69,7 @@ class Writer(threading.Thread):
 
     def work(self):
         made, count = self.producer(), 0
-        while time.monotonic() < self.stop_at:
+        while not self.stop.is_set():
             count += 1
             name = f"{self.number}-{count}"
             values = [(self.random.randrange(PARTITIONS), f"{name}-{i}".encode()) for i in range(self.random.randint(1, 8))]
@@ -144,18 +144,26 @@ def loop(own_broker, name, seconds, writer_count, kill_every_s, java_count=0):
     broker = own_broker()
     with broker.connect() as connection:
         Admin(connection).create(name, partitions=PARTITIONS)
-    stop = time.monotonic() + seconds
+    end, stop = time.monotonic() + seconds, threading.Event()
     writers = [Writer(broker, name, i, stop) for i in range(writer_count)]
     for writer in writers:
         writer.start()
     if java_count:
         writers.append(JavaWriters(broker, name, seconds, java_count))
     kills = 0
-    while time.monotonic() < stop:
-        time.sleep(kill_every_s)  # poll
-        broker.kill()
-        broker.start()
-        kills += 1
+
+    def committed():
+        return sum(fate == "committed" for writer in writers for fate, _ in list(writer.fates.values()))
+    try:
+        while time.monotonic() < end:
+            before = committed()
+            time.sleep(kill_every_s)  # poll
+            until(lambda: writer_count == 0 or committed() > before or any(writer.failure for writer in writers), 60, "a transaction between two kills")
+            broker.kill()
+            broker.start()
+            kills += 1
+    finally:
+        stop.set()
     for writer in writers:
         writer.join(120)
         assert not writer.is_alive(), "a writer hangs"
