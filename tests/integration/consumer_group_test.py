@@ -202,7 +202,7 @@ def test_a_group_goes_to_the_new_protocol_and_back_while_it_reads(fast, name, me
 
 
 def test_a_restart_of_the_server_loses_no_group(own_broker, name, members):
-    broker = own_broker(**FAST)
+    broker = own_broker(**{**FAST, "group_consumer_session_timeout_ms": 30000})        # a restart may take longer than three seconds
     create(broker, name, 4)
     group = [members(broker, name, name, NEW), members(broker, name, name, NEW)]
     until(lambda: settled(group, 4), 20, shows(group))
