@@ -258,11 +258,12 @@ static void reassignment(struct walk *walk, const struct place *place)
     struct broker_event event;
     const bool was = (old->adding | old->removing) != 0, is = (now->adding | now->removing) != 0;
     if (same_replicas(old, now) && old->adding == now->adding && old->removing == now->removing) return;
-    const enum broker_event_type type = is ? BROKER_EVENT_REASSIGNMENT_BEGUN : was && !is_target_of(now, old) ? BROKER_EVENT_REASSIGNMENT_CANCELLED : BROKER_EVENT_REASSIGNMENT_ENDED;
+    const enum broker_event_type type = is && (!coord_move_goes_back(now) || !was) ? BROKER_EVENT_REASSIGNMENT_BEGUN
+        : is || (was && !is_target_of(now, old)) ? BROKER_EVENT_REASSIGNMENT_CANCELLED : BROKER_EVENT_REASSIGNMENT_ENDED;
     partition_event(walk, place, &event, type);
-    put_set(walk, "from", old, coord_all_replicas(old) & ~old->adding);
+    put_set(walk, "from", old, coord_all_replicas(old) & ~coord_coming(old));
     put_set(walk, "to", now, coord_all_replicas(now) & ~now->removing);
-    put_set(walk, "adding", now, now->adding);
+    put_set(walk, "adding", now, coord_coming(now));
     put_set(walk, "removing", now, now->removing);
     put_state(walk, now);
     emit(walk, &event);

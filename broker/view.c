@@ -269,9 +269,9 @@ bool broker_view_partition(const struct broker_view *view, const struct ot_uuid 
     }
     *out = (struct broker_view_partition){ .index = index, .leader = row.leader, .leader_epoch = row.leader_epoch, .partition_epoch = row.partition_epoch,
         .min_isr = row.min_isr, .successor = row.successor == 0 ? -1 : row.replicas[__builtin_ctzll(row.successor)], .last_leader = row.last_leader,
-        .last_leader_epoch = row.last_leader_epoch };
+        .last_leader_epoch = row.last_leader_epoch, .goes_back = coord_move_goes_back(&row) };
     return ids_of(&row, coord_all_replicas(&row), arena, &out->replicas) && ids_of(&row, row.isr, arena, &out->isr) && ids_of(&row, row.elr, arena, &out->elr)
-        && ids_of(&row, offline, arena, &out->offline) && ids_of(&row, row.adding, arena, &out->adding) && ids_of(&row, row.removing, arena, &out->removing);
+        && ids_of(&row, offline, arena, &out->offline) && ids_of(&row, coord_coming(&row), arena, &out->adding) && ids_of(&row, row.removing, arena, &out->removing);
 }
 
 bool broker_view_leader(const struct broker_view *view, struct ot_str topic, int32_t partition, int32_t *leader_out)

@@ -47,6 +47,7 @@ struct broker_view_partition {
     int32_t successor;                         /* to whom its leader is handing over; -1 nobody */
     int32_t last_leader, last_leader_epoch;    /* while nobody leads: who did; -1 not known */
     struct broker_view_ids replicas, isr, elr, offline, adding, removing;
+    bool goes_back;                            /* a move was cancelled, and those that are to go are needed a while yet */
 };
 bool broker_view_partition(const struct broker_view *view, const struct ot_uuid *topic_id, int32_t index, struct ot_arena *arena,
     struct broker_view_partition *out);

@@ -333,10 +333,38 @@ static int32_t without(const struct coord_partition *row, uint64_t set, int32_t 
     return count;
 }
 
-static enum ot_err cancel(struct coord_turn *turn, struct coord_partition *row)
+/* The same row with those that stay first, so that nobody who is to go is preferred, and without those that were to come and are in no such set. */
+static void back_without(struct coord_partition *row, uint64_t needed)
 {
     int32_t kept[COORD_REPLICAS_MAX] = { 0 };
-    if ((row->adding | row->removing) == 0) {
+    int32_t count = without(row, row->adding, kept);
+    count += without(row, ~(row->adding & needed), kept + count);
+    row->removing = 0;
+    set_replicas(row, kept, count);
+    row->removing = row->adding;
+    row->min_isr = OT_MIN(row->min_isr, count);
+    row->elr = enough(row) ? 0 : row->elr;
+}
+
+/* Nobody leads: of those that go nobody in sync is waited for, as if it had been fenced. */
+static void elect_back(struct coord_turn *turn, struct coord_partition *row)
+{
+    for (int32_t i = 0; i < row->replica_count; i++) {
+        const struct coord_leaving leaving = { .broker_id = row->replicas[i] };
+        if (row->leader == -1 && (row->isr & row->removing & UINT64_C(1) << i) != 0) {
+            coord_partition_recompute(row, &turn->coord->live, &leaving, turn->version);
+        }
+    }
+    if (row->leader == -1) {                   /* also where only those that went were in the way */
+        coord_partition_recompute(row, &turn->coord->live, NULL, turn->version);
+    }
+}
+
+/* Those that were to come go: at once, or at the end of what is now a move back (maybe_finish), while they hold what too few of the others do, or while one of them leads, until another one
+ * has all that it acknowledged. */
+static enum ot_err cancel(struct coord_turn *turn, struct coord_partition *row)
+{
+    if ((row->adding | row->removing) == 0 || coord_move_goes_back(row)) {
         return REFUSE(turn, NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.");
     }
     const uint64_t members = (row->isr | row->elr) != 0 ? row->isr | row->elr : row->last_members;
@@ -344,33 +372,21 @@ static enum ot_err cancel(struct coord_turn *turn, struct coord_partition *row)
         return REFUSE(turn, INVALID_REPLICA_ASSIGNMENT, "only the replicas that were to be added are in sync: it cannot be undone");
     }
     const uint64_t leader = row->leader == -1 ? 0 : coord_replica_bit(row, row->leader);
-    if (row->adding == 0 && row->successor != 0 && (leader & row->removing) != 0) {
+    if (coord_coming(row) == 0 && row->successor != 0 && (leader & row->removing) != 0) {
         return REFUSE(turn, NO_REASSIGNMENT_IN_PROGRESS, "the reassignment is at its last step: the leader, which is to go, hands over");
     }
     const bool leaves = (leader & row->adding) != 0;
     const struct coord_live_broker *broker = leaves ? coord_live_find(&turn->coord->live, row->leader) : NULL;
+    const bool leads_on = broker != NULL && broker->live && !COORD_BUG(MOVES_AT_ONCE);
     row->successor = 0;
-    if (broker != NULL && broker->live && !COORD_BUG(MOVES_AT_ONCE)) {         /* it goes as after any move, once another one has all that it acknowledged: see maybe_finish */
-        row->removing = row->adding;
-        row->adding = 0;
-        row->elr = enough(row) ? 0 : row->elr;
-        return OT_OK;
-    }
-    const int32_t count = without(row, row->adding, kept);
-    row->removing = 0;
-    set_replicas(row, kept, count);
-    row->adding = 0;
-    row->min_isr = OT_MIN(row->min_isr, count);
-    row->elr = enough(row) ? 0 : row->elr;
-    if (leaves) {
+    if (leaves && !leads_on) {
         row->last_leader = row->leader;
         row->last_leader_epoch = row->leader_epoch;
         row->leader = -1;
         row->leader_epoch++;
     }
-    if (row->leader == -1) {                   /* also where only those that go were in the way */
-        coord_partition_recompute(row, &turn->coord->live, NULL, turn->version);
-    }
+    back_without(row, leads_on || !coord_may_go(row, row->adding, members) ? members | leader : 0);
+    elect_back(turn, row);
     return OT_OK;
 }
 
@@ -432,15 +448,12 @@ static enum ot_err start(struct coord_turn *turn, struct coord_partition *row)
     set_replicas(row, all, count);
     row->adding = row->removing = row->successor = 0;
     for (int32_t i = 0; i < count; i++) {
-        if (i >= ask->count) {
-            row->removing |= UINT64_C(1) << i;
-        } else if (!has(original, original_count, all[i])) {
-            row->adding |= UINT64_C(1) << i;
-        }
+        row->removing |= i >= ask->count ? UINT64_C(1) << i : 0;
+        row->adding |= !has(original, original_count, all[i]) ? UINT64_C(1) << i : 0;
     }
     row->min_isr = OT_MIN(row->min_isr, count);    /* the list that this one replaces may have been longer */
     row->elr = enough(row) ? 0 : row->elr;
-    if (row->adding != 0 && row->leader != -1 && !COORD_BUG(READDED_AS_BEFORE)) {
+    if (coord_coming(row) != 0 && row->leader != -1 && !COORD_BUG(READDED_AS_BEFORE)) {
         row->leader_epoch++;                   /* one that was a replica before may have deleted what its late fetches still speak of: those are of the old epoch */
     }
     return OT_OK;

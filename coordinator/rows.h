@@ -104,7 +104,7 @@ OT_MUST_CHECK enum ot_err coord_folded_name_remove(struct coord_edit *edit, stru
 enum coord_handover { COORD_STAYS, COORD_HANDS_OVER, COORD_GIVES_UP };
 struct coord_partition {
     int32_t replicas[COORD_REPLICAS_MAX]; int32_t replica_count;       /* ordered; the first is preferred */
-    uint64_t isr, elr, adding, removing, last_members;
+    uint64_t isr, elr, adding, removing, last_members;                 /* in both adding and removing: was to come, and goes again */
     int32_t leader, leader_epoch, partition_epoch, min_isr;            /* leader -1: none */
     uint64_t successor;                        /* one of isr to whom the leader is to hand over, once it has all that the leader took; 0: nobody */
     int32_t last_leader, last_leader_epoch;
@@ -155,15 +155,21 @@ static inline uint64_t coord_all_replicas(const struct coord_partition *row)
 {
     return row->replica_count >= 64 ? UINT64_MAX : (UINT64_C(1) << row->replica_count) - 1;
 }
-/* Is a move of replicas at its end: all that come are in sync, somebody in sync stays, and those that stay hold what was committed as often as min.insync.replicas promises? Those that go
- * delete what they hold: when they are needed for that they stay until others have caught up. */
+/* Who was to come and does not any more is in both sets while it is needed: nobody takes it for a replica of before. */
+static inline uint64_t coord_coming(const struct coord_partition *row) { return row->adding & ~row->removing; }
+/* Was the move cancelled, or replaced by one back to where it began? */
+static inline bool coord_move_goes_back(const struct coord_partition *row) { return row->removing != 0 && row->removing == row->adding; }
+/* Do those that stay when these go hold what was committed as often as min.insync.replicas promises? members: who holds it. */
+static inline bool coord_may_go(const struct coord_partition *row, uint64_t go, uint64_t members)
+{
+    const uint64_t stay = coord_all_replicas(row) & ~go;
+    return (members & go) == 0 || __builtin_popcountll(members & stay) >= OT_MIN(row->min_isr, __builtin_popcountll(stay));
+}
+/* Is a move of replicas at its end: all that come are in sync, somebody in sync stays, and those that go may? They delete what they hold: when they are needed to hold what was committed
+ * they stay until others have caught up. */
 static inline bool coord_move_is_ready(const struct coord_partition *row)
 {
-    const uint64_t stay = coord_all_replicas(row) & ~row->removing, holders = row->isr | row->elr;
-    if ((row->adding | row->removing) == 0 || (row->adding & ~row->isr) != 0 || (row->isr & stay) == 0) {
-        return false;
-    }
-    return (holders & row->removing) == 0 || __builtin_popcountll(holders & stay) >= OT_MIN(row->min_isr, __builtin_popcountll(stay));
+    return (row->adding | row->removing) != 0 && (coord_coming(row) & ~row->isr) == 0 && (row->isr & ~row->removing) != 0 && coord_may_go(row, row->removing, row->isr | row->elr);
 }
 /* Bit of a broker in the sets of this row; 0 when it holds no replica. */
 uint64_t coord_replica_bit(const struct coord_partition *row, int32_t broker_id);

@@ -404,7 +404,7 @@ static void judge(struct rest_call *call, const struct broker_view *view, bool d
     if (!broker_view_topic(view, asked->topic, &topic) || !broker_view_partition(view, &topic.id, asked->partition, &call->arena, &row)) return;
     move->from = row.replicas.ids;
     move->from_count = row.replicas.count;
-    if (asked->error == OT_OK && row.adding.count + row.removing.count > 0) {
+    if (asked->error == OT_OK && row.adding.count + row.removing.count > 0 && !row.goes_back) {
         asked->error = OT_ERR_REASSIGNMENT_IN_PROGRESS;
         snprintf(asked->text, sizeof(asked->text), "the partition is being moved already: cancel that first");
     }

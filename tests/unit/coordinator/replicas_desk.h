@@ -100,4 +100,32 @@ static inline enum ot_err fence(struct desk *desk, int32_t id)
     return ask.error;
 }
 
+/* The candidate, by what these said they have. */
+static inline enum ot_err elect_by(struct desk *desk, enum coord_loss loss, int32_t candidate, int64_t loss_from, const int32_t *ids, uint32_t count, int64_t epoch_off, int32_t row_off)
+{
+    struct coord_member members[8];
+    for (uint32_t i = 0; i < count; i++) {
+        members[i] = (struct coord_member){ ids[i], epoch_of(desk, ids[i]) + epoch_off };
+    }
+    struct coord_request ask = { .ask = COORD_ASK_ELECT, .u.elect = { .topic_id = topic_id, .candidate = candidate, .loss = loss, .loss_from = loss_from,
+        .partition_epoch = row_of(desk).partition_epoch + row_off, .answers = members, .answer_count = count } };
+    desk_ask(desk, &ask);
+    return ask.error;
+}
+
+static inline enum ot_err reassign(struct desk *desk, const int32_t *target, int32_t count)
+{
+    struct coord_request ask = { .ask = COORD_ASK_REASSIGN, .u.reassign = { .topic_id = topic_id, .target = target, .count = count } };
+    desk_ask(desk, &ask);
+    return ask.error;
+}
+
+static inline struct coord_request beat(struct desk *desk, int32_t id, bool stops)
+{
+    struct coord_request ask = { .ask = COORD_ASK_HEARTBEAT,
+        .u.heartbeat = { .broker_id = id, .broker_epoch = epoch_of(desk, id), .applied_version = coord_view(desk->coord)->stamp.version, .want_shutdown = stops } };
+    desk_ask(desk, &ask);
+    return ask;
+}
+
 #endif
