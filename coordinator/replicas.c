@@ -187,9 +187,19 @@ static enum ot_err alter_one(struct coord_turn *turn, struct coord_alter *one)
         row.loss_count = 0;                    /* every log goes on from this leader's: none holds what an earlier election gave up */
     }
     row.partition_epoch++;
-    one->leader_epoch = row.leader_epoch;
-    one->partition_epoch = row.partition_epoch;
     return coord_partition_put(&turn->edit, &one->topic_id, one->partition, &row);
+}
+
+/* Only when all is done: what does not fit into this publication is asked of the next one, as it was asked. */
+static enum ot_err tell_epochs(struct coord_turn *turn, struct coord_alter *one)
+{
+    struct coord_partition row;
+    enum ot_err err = one->error != OT_OK ? OT_OK : get_row(turn, &one->topic_id, one->partition, &row);
+    if (one->error == OT_OK && err == OT_OK) {
+        one->leader_epoch = row.leader_epoch;
+        one->partition_epoch = row.partition_epoch;
+    }
+    return err;
 }
 
 enum ot_err coord_ask_alter(struct coord_turn *turn)
@@ -208,6 +218,12 @@ enum ot_err coord_ask_alter(struct coord_turn *turn)
     }
     for (uint32_t i = 0; err == OT_OK && i < ask->count; i++) {
         err = alter_one(turn, &ask->items[i]);
+    }
+    for (uint32_t i = 0; err == OT_OK && i < ask->count; i++) {
+        err = tell_epochs(turn, &ask->items[i]);
+    }
+    if (err != OT_ERR_TOO_LARGE) {             /* else it may come once more, in the next publication */
+        coord_session_came(turn->coord, ask->broker_id, ask->sequence);
     }
     return err;
 }

@@ -115,11 +115,15 @@ bool coord_session_in_order(struct coord *coord, int32_t id, int64_t broker_epoc
         session->applied_version = -1;
         session->moved = false;
     }
-    if (sequence <= session->alter_sequence) {
-        return false;
+    return sequence > session->alter_sequence;
+}
+
+void coord_session_came(struct coord *coord, int32_t id, int64_t sequence)
+{
+    struct coord_session *session = session_of(coord, id);
+    if (session != NULL) {
+        session->alter_sequence = OT_MAX(session->alter_sequence, sequence);
     }
-    session->alter_sequence = sequence;
-    return true;
 }
 
 void coord_sessions_begin(struct coord *coord)

@@ -161,7 +161,8 @@ bool coord_session_knows(struct coord *coord, const struct coord_heartbeat *ask)
 /* A broker that stops leads nothing, and is in no isr where others are: the rows were seen so. */
 void coord_session_set_moved(struct coord *coord, int32_t id);
 bool coord_session_moved(struct coord *coord, int32_t id);
-bool coord_session_in_order(struct coord *coord, int32_t id, int64_t broker_epoch, int64_t sequence);     /* and remembers it */
+bool coord_session_in_order(struct coord *coord, int32_t id, int64_t broker_epoch, int64_t sequence);
+void coord_session_came(struct coord *coord, int32_t id, int64_t sequence);    /* and what was sent before it is out of order from here on */
 void coord_sessions_begin(struct coord *coord);            /* everybody has a full session from here */
 void coord_sessions_slept(struct coord *coord, uint64_t due_us, uint64_t before_us);       /* when it was to be stepped next, and when it was before */
 void coord_sessions_tick(struct coord *coord);

@@ -1,4 +1,5 @@
 /* What leaders and operators ask of partitions, and the life of brokers. */
+#include "coordinator/state.h"
 #include "replicas_desk.h"
 
 static void who_leaves_below_min_isr_stays_eligible(void **state)
@@ -33,6 +34,50 @@ static void altering_is_compared_and_set(void **state)
     assert_int_equal(alter_as(desk, 1, row.leader_epoch, row.partition_epoch, three, 3, 0), OT_ERR_REQUEST_TIMED_OUT);        /* a younger one came first */
     sequence += 2;
     assert_int_equal(alter(desk, three, 3), OT_OK);
+}
+
+enum { WIDE = 60 };
+static struct coord_request create_wide(const char *name)
+{
+    static const int32_t brokers[] = { 1, 2, 3 };
+    static struct coord_assignment assignments[WIDE];
+    for (int32_t i = 0; i < WIDE; i++) {
+        assignments[i] = (struct coord_assignment){ i, brokers, 3 };
+    }
+    return (struct coord_request){ .ask = COORD_ASK_CREATE_TOPIC, .u.topic = { .name = ot_str_of(name), .assignments = assignments, .assignment_count = WIDE } };
+}
+
+/* A publication is under way, the next one is nearly full, and what a leader asks does not fit behind it: the one after that takes it, and it is not refused as old. */
+static void an_alteration_that_waits_for_room_is_not_out_of_order(void **state)
+{
+    struct desk *desk = *state;
+    struct coord_member members[] = { { 1, epoch_of(desk, 1) }, { 2, epoch_of(desk, 2) } };
+    struct coord_alter items[WIDE];
+    struct coord_request wide = create_wide("wide"), first = desk_create("first", 1), other = create_wide("other");
+    desk_ask(desk, &wide);
+    assert_int_equal(wide.error, OT_OK);
+    for (int32_t i = 0; i < WIDE; i++) {
+        struct coord_partition row;
+        assert_int_equal(coord_partition_get(coord_view(desk->coord), &wide.topic_id, i, &row), OT_OK);
+        items[i] = (struct coord_alter){ .topic_id = wide.topic_id, .partition = i, .leader_epoch = row.leader_epoch, .partition_epoch = row.partition_epoch, .members = members, .member_count = 2 };
+    }
+    struct coord_request ask = { .ask = COORD_ASK_ALTER,
+        .u.alter = { .broker_id = 1, .broker_epoch = epoch_of(desk, 1), .term = coord_term(desk->coord), .sequence = ++sequence, .items = items, .count = WIDE } };
+    const uint32_t bytes = desk->coord->deltas[desk->coord->delta_at].bytes, before = desk->stores;
+    desk->coord->deltas[0].cap_bytes = desk->coord->deltas[1].cap_bytes = bytes + bytes / 2;
+    desk->auto_store = false;
+    desk_ask(desk, &first);
+    desk_ask(desk, &other);
+    desk_ask(desk, &ask);
+    while (desk_store(desk)) {
+    }
+    assert_int_equal(desk->stores - before, 3);
+    assert_int_equal(other.error, OT_OK);
+    assert_int_equal(ask.error, OT_OK);
+    for (int32_t i = 0; i < WIDE; i++) {
+        assert_int_equal(items[i].error, OT_OK);
+        assert_int_equal(items[i].partition_epoch, 1);
+    }
 }
 
 static int32_t preferred_leader;
@@ -665,7 +710,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(who_leaves_below_min_isr_stays_eligible), TEST(altering_is_compared_and_set), TEST(the_preferred_leader_is_elected_when_it_is_in_sync),
+        TEST(who_leaves_below_min_isr_stays_eligible), TEST(altering_is_compared_and_set), TEST(an_alteration_that_waits_for_room_is_not_out_of_order), TEST(the_preferred_leader_is_elected_when_it_is_in_sync),
         TEST(a_lost_replica_is_nobody_to_rely_on), TEST(the_last_holder_is_remembered_when_it_is_lost),
         TEST(an_unclean_election_says_what_may_be_lost), TEST(when_all_machines_crashed_everybody_who_may_have_more_is_heard),
         TEST(a_reassignment_keeps_those_that_rule_four_waits_for), TEST(a_reassignment_ends_when_the_new_ones_are_in_sync),
