@@ -237,7 +237,7 @@ void broker_apply_all(struct broker *broker, const struct coord_value *value, bo
 {
     struct applying a;
     applying_begin(&a, broker, value, batch);
-    a.must_exist = first && broker->dir_missing;
+    a.must_exist = first && broker->core.dir_missing;
     apply_all(&a);
     ot_arena_free(&a.arena);
 }

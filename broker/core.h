@@ -80,6 +80,7 @@ struct broker_core {
     pthread_mutex_t checkpoints_mutex;         /* one writes the checkpoint files at a time; held over its I/O */
     bool clean[BROKER_DIRS_MAX];               /* shut down cleanly last time */
     bool settled[BROKER_DIRS_MAX];             /* was not, but all that the last life wrote is on disk since */
+    bool dir_missing;                          /* a log directory of an earlier start is offline or not in the list any more; known before the first partition is applied */
     bool survived;                             /* no machine crash since the last life: all that it wrote is there */
     _Atomic uint64_t kept_dirs;                /* failed, and what lay there must not be made anew (dir_failed) */
     _Atomic uint64_t unclean;                  /* a bit for each directory in which a log did not close whole */

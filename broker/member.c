@@ -194,7 +194,7 @@ enum ot_err broker_member_register(struct broker *broker, const struct broker_id
         return err;
     }
     atomic_store(&broker->broker_epoch, request.version);
-    broker->dir_missing = request.dir_missing;
+    broker->core.dir_missing = request.dir_missing;
     if ((err = broker_evidence_renew(broker)) != OT_OK) {
         return err;                            /* nothing may be written beside a marker */
     }

@@ -288,7 +288,7 @@ static void open_one(struct broker_partition_opening *opening)
         return;
     }
     struct eng_log_open how = { .topic_id = partition->topic->id, .wall_ms = ot_exec_wall_ms(core->background_exec), .leader_epochs = broker_partition_leader_epochs(partition),
-        .gone = broker_loss_of_gone, .gone_arg = partition };
+        .named = core->dir_missing, .gone = broker_loss_of_gone, .gone_arg = partition };
     struct eng_recovery recovery = { .cut_offset = -1 };
     char path[4096];
     enum place where = place(opening, &how);

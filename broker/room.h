@@ -158,7 +158,6 @@ struct broker {
     bool applying;                             /* coordinator's thread: committed states go to the partitions */
     bool has_core, has_store, flushed, first_start;
     struct ot_uuid dir_ids[BROKER_DIRS_MAX];   /* of the log directories, by index */
-    bool dir_missing;                          /* a log directory of the last start is offline or not in the list any more */
     struct broker_ask open_ask;                /* answered when every partition of the start is open */
     struct { pthread_mutex_t mutex; pthread_cond_t changed; bool founded /* there is a cluster */, failed, opened; int64_t applied /* version; of the thread that begins */; } starting;
 };

@@ -58,7 +58,7 @@ static void answer_one(struct broker *broker, const struct ot_peer_log_ends_requ
         out->high_watermark = partition->replica.high_watermark;
         out->flushed_end = partition->replica.flushed_end;
         out->log_start = eng_log_start_offset(partition->log);
-        if (broker->dir_missing && out->log_end == 0) out->state = BROKER_LOG_END_OFFLINE;     /* what it had may lie in the directory that is not there */
+        if (broker->core.dir_missing && out->log_end == 0) out->state = BROKER_LOG_END_OFFLINE;     /* what it had may lie in the directory that is not there */
     }
     pthread_mutex_unlock(&partition->mutex);
     broker_partition_put(partition);

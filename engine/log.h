@@ -64,6 +64,7 @@ struct eng_log_open {
     bool settled;                          /* it was not, but what lies in the folder is on disk: the file system was synced since its last writer died */
     bool survived;                         /* only its last writer died, and not the machine: all that it wrote is there, so no crash made the holes that are */
     bool doubts_holes;                     /* others hold the log: of one that is compacted, too, a segment's end that may be lost ends it */
+    bool named;                            /* an empty one has its partition.metadata at once, not synced: the next start is to know whose it is. Else with the first segment */
     int64_t wall_ms;
     /* Hears of records that were on disk and are gone, none of them kept aside, before the recovery point forgets that they were there. May block. NULL: nobody wants it */
     void (*gone)(void *arg, int64_t from, int64_t end);

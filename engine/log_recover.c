@@ -687,10 +687,13 @@ enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how,
     }
     /* a folder that was found may be one that a killed process made and never synced: only a clean close vouches for its name */
     log->dir_unsynced = !log->settled && (!how->clean || log->segment_count == 0);
-    if (log->metadata_missing && log->segment_count > 0 && (err = eng_partition_metadata_write(log->io, log->dir_path, &log->topic_id, false)) == OT_OK)
-        log->metadata_missing = false;
-    if (err != OT_OK && err != OT_ERR_NO_SPACE) return err;
     log->metadata_unsynced = !log->settled && !how->clean && !log->metadata_missing && !ot_uuid_is_zero(&log->topic_id);
+    if (log->metadata_missing && (log->segment_count > 0 || how->named)) {
+        err = eng_partition_metadata_write(log->io, log->dir_path, &log->topic_id, false);
+        if (err != OT_OK && err != OT_ERR_NO_SPACE) return err;
+        log->metadata_missing = err != OT_OK;
+        log->metadata_unsynced = err == OT_OK;
+    }
     if ((err = load_epochs(log, epoch, &out->epochs_rebuilt)) != OT_OK) return err;
     if (atomic_load(&log->log_start_offset) > atomic_load(&log->log_end_offset)) {
         /* what was below the log start was deleted by a user; its offsets are not given out a second time */

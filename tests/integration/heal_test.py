@@ -75,6 +75,34 @@ def test_a_broker_that_comes_back_empty_gets_its_replicas_back(make):
     cluster.stop()
 
 
+def test_a_cluster_whose_disks_were_replaced_one_by_one_comes_back_whole(make):
+    """Each broker came back empty, one after the other. What nobody has written to yet has leaders after a restart of all of them, too: else no group could use most of the shards."""
+    cluster = started(make(offsets_topic_num_partitions=3))
+    assert create(cluster.nodes[1], "idle", partitions=4, replication=3, min_insync_replicas=2)["errorCode"] == 0
+    filled(cluster, count=200, min_insync_replicas=2)
+    with cluster.nodes[1].connect() as c:
+        c.ask("FindCoordinator", 4, {"keyType": 0, "coordinatorKeys": ["g"]})
+    for topic in ("idle", OFFSETS):
+        wait_isr(cluster, topic, [1, 2, 3])
+    for i in cluster.nodes:
+        cluster.kill(i)
+        shutil.rmtree(cluster.nodes[i].data)
+        cluster.start_one(i)
+        for topic in ("idle", OFFSETS, "t"):
+            wait_isr(cluster, topic, [1, 2, 3])
+        harness.until(lambda: "readmitted" in cluster.nodes[i].log(), 60, "it votes again")        # two that do not are no majority
+    for i in cluster.nodes:
+        cluster.kill(i)
+    cluster.start()
+    for topic in ("idle", OFFSETS, "t"):
+        wait_isr(cluster, topic, [1, 2, 3])
+    cluster.stop()
+    cluster.start()
+    for topic in ("idle", OFFSETS, "t"):
+        wait_isr(cluster, topic, [1, 2, 3])
+    cluster.stop()
+
+
 def test_one_of_two_log_directories_that_comes_back_empty_is_filled_again(make):
     cluster = started(with_dirs(make()))
     load = filled(cluster, min_insync_replicas=2)

@@ -244,7 +244,7 @@ bool server_may_go(struct server *s, bool *tails_lost_out)
 
 void server_apply(struct server *s, const struct coord_value *value, bool dir_missing)
 {
-    s->broker->dir_missing = dir_missing;
+    s->broker->core.dir_missing = dir_missing;
     if (s->applied) {
         broker_apply_whole(s->broker, NULL, value, NULL);
         return;
