@@ -3,6 +3,7 @@
  *   int32 size | header | ... partition ... records length | [file spans] | ... partition ... | [file spans] | ...
  *
  * The encoder writes all but the records and says where they belong (ot_wire_splices); pins go over to the output queue, which sends by sendfile. */
+#include "rpc/kafka/leader_hint.h"
 #include "rpc/kafka/request.h"
 
 #include "base/log.h"
@@ -166,7 +167,11 @@ static void fetch_done(struct broker_call *call)
         response.error_code = ot_err_kafka(fetch->error);
         response.session_id = fetch->session_id_out;
     }
-    for (uint32_t i = 0; i < fetch->row_count; i++) moved |= fetch->rows[i].leader_id >= 0;
+    for (uint32_t i = 0; i < fetch->row_count && request->header.version >= 12; i++) {
+        struct broker_fetch_row *row = &fetch->rows[i];
+        const struct ot_str topic = request->header.version >= 13 ? (struct ot_str){ .null = true } : row->topic;
+        moved |= rpc_leader_hint(request->server->broker, &request->arena, row->error, topic, &row->topic_id, row->partition, &row->leader_id, &row->leader_epoch);
+    }
     const struct broker_view *view = moved && request->header.version >= 16 ? broker_view_take(request->server->broker) : NULL;
     if (view != NULL) endpoints_fill(request, view, &response);
     if (rows_fill(request, &response)) err = fetch_send(request, &response);

@@ -1,6 +1,7 @@
 /* Produce: batches go to the broker where they lie in the request; the answer says what became of each.
  *
  * Traps: A8 acks=0 is never answered, an error there closes the connection. W11 v5+ log start offset, v8+ record errors and text, v10+ the current leader. */
+#include "rpc/kafka/leader_hint.h"
 #include "rpc/kafka/request.h"
 
 #include "base/wire/produce_request.h"
@@ -77,7 +78,7 @@ static void produce_done(struct broker_call *call)
     struct rpc_request *request = rpc_request_of(call);
     const struct ot_produce_request *asked = request->body;
     const struct broker_produce *produce = &request->call.produce;
-    const struct broker_produce_part *part = produce->parts;
+    struct broker_produce_part *part = produce->parts;
     struct ot_produce_response response;
     bool enough = true, moved = false;
     if (produce->acks == 0) {
@@ -95,8 +96,9 @@ static void produce_done(struct broker_call *call)
         topics[i].partition_responses.items = rpc_alloc(request, (size_t)topic->partition_data.count, sizeof *topics[i].partition_responses.items);
         enough = topics[i].partition_responses.items != NULL || topic->partition_data.count == 0;
         for (int32_t j = 0; j < topic->partition_data.count && enough; j++, part++) {
+            if (request->header.version >= 10)
+                moved |= rpc_leader_hint(request->server->broker, &request->arena, part->error, part->topic, &part->topic_id, part->partition, &part->leader_id, &part->leader_epoch);
             enough = part_answer(request, part, &topics[i].partition_responses.items[j]);
-            moved |= part->leader_id >= 0;
             if (request->error == OT_OK) request->error = part->error;
         }
     }

@@ -81,6 +81,37 @@ def test_a_broker_without_the_replica_does_not_say_that_there_is_none(make):
     cluster.stop()
 
 
+def test_a_broker_without_the_replica_says_who_leads(make):
+    """KIP-951 where a partition was moved away: whoever held it knows the leader from the metadata, and its clients need no round for that."""
+    cluster = make().start()
+    assert create(cluster.nodes[1], "here", partitions=1, replication=1)["errorCode"] == 0
+    part = topics_of(cluster.nodes[1])["here"]["partitions"][0]
+    leader = cluster.nodes[part["leaderId"]]
+    place = {"nodeId": leader.id, "host": "127.0.0.1", "port": int(leader.bootstrap.rsplit(":", 1)[1]), "rack": None}
+    for node in cluster.nodes.values():
+        harness.until(lambda node=node: "here" in topics_of(node), 10, "the topic everywhere")
+        if node is leader:
+            continue
+        topic_id = topics_of(node)["here"]["topicId"]
+        for version in (12, 16):
+            name = {"topicId": topic_id} if version >= 13 else {"topic": "here"}
+            with node.connect() as c:
+                answer = c.ask("Fetch", version, {"maxWaitMs": 100, "minBytes": 1, "maxBytes": 1 << 20, "isolationLevel": 0, "sessionId": 0, "sessionEpoch": -1, "forgottenTopicsData": [], "rackId": "",
+                                                  **({"replicaId": -1} if version < 15 else {}), "topics": [{**name, "partitions": [{
+                                                      "partition": 0, "currentLeaderEpoch": -1, "fetchOffset": 0, "lastFetchedEpoch": -1, "logStartOffset": -1, "partitionMaxBytes": 1 << 20}]}]})
+            row = answer["responses"][0]["partitions"][0]
+            assert (error(row), row["currentLeader"]) == ("NOT_LEADER_OR_FOLLOWER", {"leaderId": leader.id, "leaderEpoch": part["leaderEpoch"]})
+            assert version < 16 or answer["nodeEndpoints"] == [place]
+        for version in (10, 13):
+            name = {"topicId": topic_id} if version >= 13 else {"name": "here"}
+            with node.connect() as c:
+                answer = c.ask("Produce", version, {"transactionalId": None, "acks": 1, "timeoutMs": 1000, "topicData": [{**name, "partitionData": [{"index": 0, "records": batch.build([b"x"])}]}]})
+            row = answer["responses"][0]["partitionResponses"][0]
+            assert (error(row), row["currentLeader"]) == ("NOT_LEADER_OR_FOLLOWER", {"leaderId": leader.id, "leaderEpoch": part["leaderEpoch"]})
+            assert answer["nodeEndpoints"] == [place]
+    cluster.stop()
+
+
 @pytest.mark.smoke
 def test_three_brokers_found_a_cluster_and_survive_its_coordinator(make):
     cluster = make().start()
