@@ -22,7 +22,8 @@ static void init_producer_id_done(struct broker_call *call)
 {
     struct rpc_request *request = rpc_request_of(call);
     const struct broker_producer_id *made = &request->call.producer_id;
-    answer(request, made->error, made->producer_id, made->producer_epoch);
+    /* as Kafka: told COORDINATOR_NOT_AVAILABLE, Java's producers look for the coordinator of the transactional id that they do not have, and fail at that */
+    answer(request, made->error == OT_ERR_COORDINATOR_NOT_AVAILABLE ? OT_ERR_COORDINATOR_LOAD_IN_PROGRESS : made->error, made->producer_id, made->producer_epoch);
 }
 
 static void init_transactional_done(struct broker_call *call)

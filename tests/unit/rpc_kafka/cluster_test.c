@@ -488,6 +488,12 @@ static void producer_ids_are_given_and_transactions_refused_for_good(void **stat
         exchange(fd, OT_API_INIT_PRODUCER_ID, version, &request, &response);
         assert_int_equal(response.error_code, OT_ERR_INVALID_REQUEST);     /* an id without its epoch */
     }
+    ot_init_producer_id_request_defaults(&request);
+    request.transactional_id = none();
+    fake.id_error = OT_ERR_COORDINATOR_NOT_AVAILABLE;
+    exchange(fd, OT_API_INIT_PRODUCER_ID, 4, &request, &response);
+    fake.id_error = OT_OK;
+    assert_int_equal(response.error_code, OT_ERR_COORDINATOR_LOAD_IN_PROGRESS);        /* there is none to look for */
     close(fd);
     door_stop();
 }

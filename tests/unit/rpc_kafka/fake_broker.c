@@ -383,9 +383,9 @@ void broker_producer_id(struct broker *broker, struct broker_producer_id *ask)
 {
     ask->broker = broker;
     pthread_mutex_lock(&fake.mutex);
-    ask->error = OT_OK;
-    ask->producer_id = 5000 + fake.producer_ids++;
-    ask->producer_epoch = 0;
+    ask->error = fake.id_error;
+    ask->producer_id = ask->error == OT_OK ? (int64_t)(5000 + fake.producer_ids++) : -1;
+    ask->producer_epoch = ask->error == OT_OK ? 0 : -1;
     pthread_mutex_unlock(&fake.mutex);
     answer(&ask->call);
 }

@@ -17,6 +17,7 @@ struct fake_broker {
     struct ot_exec_pool *pool;             /* answers come from its threads, as in life */
     enum ot_err group_error;               /* every ask about groups is refused with it */
     int32_t coordinator;                   /* of groups; 0: this broker */
+    enum ot_err id_error;                  /* no producer ids are given, for this */
     bool shards_unknown;                   /* the internal topics are not there yet */
     struct fake_topic topics[FAKE_TOPICS_MAX];
     uint32_t topic_count;
