@@ -68,12 +68,12 @@ class Kafka:
     def stop(self):
         if self.process is not None:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(60)
+            self.process.wait(240)
             self.process = None
 
     def kill(self):
         if self.process is not None:
             if self.process.poll() is None:
                 os.kill(self.process.pid, signal.SIGKILL)
-            self.process.wait(30)
+            self.process.wait(120)
             self.process = None

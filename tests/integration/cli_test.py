@@ -58,7 +58,7 @@ def ottla(broker, *words, data=b"", status=0, timeout_s=240):
 def kcat(broker, *words, data=None):
     if not shutil.which("kcat"):
         pytest.skip("no kcat")
-    done = subprocess.run(["kcat", "-b", broker.bootstrap, *map(str, words)], input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    done = subprocess.run(["kcat", "-b", broker.bootstrap, *map(str, words)], input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=240)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout
 
@@ -209,7 +209,7 @@ def test_a_hundred_megabytes_pass_through_unchanged(broker, admin, name, codec):
     while chunk := consumer.stdout.read(1 << 20):
         got.update(chunk)
         total += len(chunk)
-    assert consumer.wait(60) == 0
+    assert consumer.wait(240) == 0
     assert total == blocks * len(block) and got.hexdigest() == digest.hexdigest()
     if harness.PRESET == "release":
         assert not re.search("out of memory", producer.stderr.read().decode())
@@ -222,7 +222,7 @@ def test_following_prints_what_comes_and_ctrl_c_ends_it(broker, topic):
             ottla(broker, "produce", topic, data=f"{i}\n")
             assert follower.stdout.readline() == b"%d\n" % i
         follower.send_signal(signal.SIGINT)
-        assert follower.wait(20) == 130
+        assert follower.wait(80) == 130
     finally:
         follower.kill()
         follower.wait()
@@ -236,7 +236,7 @@ def test_a_slow_pipe_is_sent_as_it_comes_and_ctrl_c_keeps_it(broker, topic, admi
             producer.stdin.flush()
             until(lambda: admin.list_offset(topic, -1)["offset"] == i + 1, 20, f"record {i}")
         producer.send_signal(signal.SIGINT)
-        assert producer.wait(20) == 130
+        assert producer.wait(80) == 130
     finally:
         producer.kill()
         producer.wait()
@@ -300,7 +300,7 @@ def test_retries_survive_a_restart_of_the_server(own_broker):
         feeding["on"] = False
         thread.join()
         producer.stdin.close()
-    assert producer.wait(60) == 0, producer.stderr.read().decode()
+    assert producer.wait(240) == 0, producer.stderr.read().decode()
     assert ottla(broker, "consume", "again", *ALL).lines == [str(i) for i in range(feeding["count"])]
 
 
@@ -338,7 +338,7 @@ def test_what_does_not_speak_kafka_is_told(broker, name):
 def test_full_output_is_an_error(broker, topic):
     ottla(broker, "produce", topic, data="x" * 10000 + "\n")
     with open("/dev/full", "wb") as full:
-        done = subprocess.run([str(BINARY), "consume", topic, *ALL], stdout=full, stderr=subprocess.PIPE, env=environment(broker), timeout=30)
+        done = subprocess.run([str(BINARY), "consume", topic, *ALL], stdout=full, stderr=subprocess.PIPE, env=environment(broker), timeout=120)
     assert done.returncode == 1 and b"standard output" in done.stderr
 
 
@@ -404,10 +404,10 @@ def test_the_curl_that_is_printed_does_the_same(broker, topic):
         pytest.skip("no curl")
     body = ottla(broker, "topic", "describe", topic, "-o", "json").json
     line = ottla(broker, "topic", "describe", topic, "--curl").out.decode()
-    done = subprocess.run(["bash", "-c", line], stdout=subprocess.PIPE, timeout=30, check=True)
+    done = subprocess.run(["bash", "-c", line], stdout=subprocess.PIPE, timeout=120, check=True)
     assert json.loads(done.stdout)["topic_id"] == body["topic_id"]
     line = ottla(broker, "config", "set", "--topic", topic, "retention.ms=7777", "--curl").out.decode()
-    subprocess.run(["bash", "-c", line], stdout=subprocess.PIPE, timeout=30, check=True)
+    subprocess.run(["bash", "-c", line], stdout=subprocess.PIPE, timeout=120, check=True)
     assert "7777" in ottla(broker, "config", "get", "--topic", topic, "retention.ms").out.decode()
     assert ottla(broker, "topic", "describe", topic, "-v").err.startswith("curl -sS ")
 
@@ -483,7 +483,7 @@ def test_completion_in_bash(broker, topic):
 
     def complete(*words):
         script = f'PATH={BINARY.parent}:$PATH; source <(ottla completion bash); COMP_WORDS=(ottla "$@"); COMP_CWORD=$#; _ottla; printf "%s\\n" "${{COMPREPLY[@]}}"'
-        done = subprocess.run(["bash", "-c", script, "x", *words], stdout=subprocess.PIPE, env=environment(broker), timeout=30, check=True)
+        done = subprocess.run(["bash", "-c", script, "x", *words], stdout=subprocess.PIPE, env=environment(broker), timeout=120, check=True)
         return done.stdout.decode().split()
     assert complete("pro") == ["produce"]
     assert complete("topic", "cr") == ["create"]

@@ -80,7 +80,7 @@ def test_librdkafka_finds_its_features(broker):
 def test_the_current_librdkafka_finds_its_features(broker):
     script = ("import sys; from confluent_kafka import Producer; "
               "Producer({'bootstrap.servers': sys.argv[1], 'debug': 'feature'}).list_topics(timeout=10)")
-    done = subprocess.run([sys.executable, "-c", script, broker.bootstrap], stderr=subprocess.PIPE, timeout=30)
+    done = subprocess.run([sys.executable, "-c", script, broker.bootstrap], stderr=subprocess.PIPE, timeout=120)
     assert FEATURES <= enabled(done.stderr.decode().splitlines())
 
 
@@ -236,7 +236,7 @@ def test_kafka_python_2_0_2_infers_its_version(broker, topic):
     if not folder.is_dir():
         pytest.skip("no build/python-old (./dev setup)")
     done = subprocess.run([sys.executable, "-c", OLD_CLIENT, broker.bootstrap, topic], env={**os.environ, "PYTHONPATH": str(folder)},
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240)
     assert done.returncode == 0, done.stdout.decode()
 
 
@@ -248,7 +248,7 @@ def test_kafkajs_without_a_version_setting(broker, name, codec):
     if not shutil.which("node") or not modules.is_dir():
         pytest.skip("no node or no build/node (./dev setup)")
     done = subprocess.run(["node", TOP / "tests/interop/node/kafkajs.js", broker.bootstrap, name, codec, "50"],
-                          env={**os.environ, "NODE_PATH": str(modules)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+                          env={**os.environ, "NODE_PATH": str(modules)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=240)
     assert done.returncode == 0, done.stderr.decode()
     got = json.loads(done.stdout)
     assert [b["port"] for b in got["brokers"]] == [broker.port] and got["partitions"] == 2

@@ -157,7 +157,7 @@ def test_replicas_are_verified(make):
             said.append(process.stdout.readline())
     finally:
         process.kill()
-        process.wait(30)
+        process.wait(120)
     assert sum("max lag is 0" in line for line in said) >= 3, said
     assert not any("mismatch" in line.lower() or "exception" in line.lower() for line in said), said
 
@@ -232,7 +232,7 @@ def test_the_verifiable_clients_and_what_tools_say_of_offsets(make, tmp_path):
         said += process.communicate(timeout=180)[0].splitlines()
     finally:
         process.kill()
-        process.wait(30)
+        process.wait(120)
     told = lines_of("\n".join(said))
     sums = next(one for one in told if one["name"] == "tool_data")
     assert (sums["sent"], sums["acked"]) == (count, count), said[-5:]

@@ -236,7 +236,7 @@ def wall_clock(run_directory, node, capsys):
     if not why and not shutil.which("cc"):
         why = "no cc"
     if not why:
-        made = subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", shim, harness.TOP / "tests/integration/wall_clock.c", "-ldl"], check=False, timeout=60, capture_output=True, text=True)
+        made = subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", shim, harness.TOP / "tests/integration/wall_clock.c", "-ldl"], check=False, timeout=240, capture_output=True, text=True)
         why = "" if made.returncode == 0 else f"cc: {made.stderr[-300:]}"
     if why:
         left_out(capsys, "rounds of a clock that jumps", why)

@@ -90,7 +90,7 @@ class JavaWriter:
 
     def close(self):
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(120)
 
 
 class Reader:

@@ -71,7 +71,7 @@ class Worker:
 
     def stop(self, kill=False):
         self.process.kill() if kill else self.process.terminate()
-        self.process.wait(60)
+        self.process.wait(240)
 
 
 def running(worker, connector, tasks):

@@ -50,7 +50,7 @@ class Member:
 
     def end(self, how=signal.SIGTERM):
         self.process.send_signal(how)
-        self.process.wait(30)
+        self.process.wait(120)
         self.thread.join(10)
         self.has = set()
 
@@ -68,7 +68,7 @@ def members():
     for one in made:
         if one.process.poll() is None:
             one.process.kill()
-            one.process.wait(30)
+            one.process.wait(120)
 
 
 @pytest.fixture(scope="module")
@@ -313,7 +313,7 @@ def test_java_consumers_join_die_and_leave_beside_librdkafka(fast, name, members
     finally:
         for m in java_members:
             m.process.kill()
-            m.process.wait(30)
+            m.process.wait(120)
 
 
 def node_member(broker, group, topic):
@@ -410,7 +410,7 @@ def test_clients_of_every_kind_churn_and_no_partition_waits_ten_seconds(fast, na
         for m in everybody:
             if m.process.poll() is None:
                 m.process.kill()
-            m.process.wait(30)
+            m.process.wait(120)
 
 
 @pytest.mark.long

@@ -21,7 +21,7 @@ def blocks(path):
 def run(broker, line, cwd):
     limited = any(word in line for word in ENDLESS)
     return subprocess.run(["bash", "-o", "pipefail", "-c", f"U={broker.rest}\n{'timeout 1 ' if limited else ''}{line}"], cwd=cwd, env=environment(broker), stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60), limited
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=240), limited
 
 
 @pytest.mark.timeout(120)

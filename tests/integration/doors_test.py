@@ -13,10 +13,10 @@ from harness import until
 def curl(broker, path, *arguments, data=None, status=200):
     if not getattr(broker, "rest", None) or not harness.HAS_REST:
         pytest.skip("no REST here")
-    words = ["curl", "-s", "--max-time", "20", "-w", "\n%{http_code}", *arguments, broker.rest + path]
+    words = ["curl", "-s", "--max-time", "80", "-w", "\n%{http_code}", *arguments, broker.rest + path]
     if data is not None:
         words += ["-H", "Content-Type: application/json", "--data-binary", json.dumps(data)]
-    body, code = subprocess.run(words, stdout=subprocess.PIPE, check=True, timeout=30).stdout.decode().rsplit("\n", 1)
+    body, code = subprocess.run(words, stdout=subprocess.PIPE, check=True, timeout=120).stdout.decode().rsplit("\n", 1)
     assert int(code) == status, body
     return json.loads(body) if body else None
 

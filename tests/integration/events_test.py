@@ -113,7 +113,7 @@ def test_who_left_and_why(make):
     assert metric(cluster.nodes[coordinator], "ottla_isr_expands_total") >= 1 and metric(cluster.nodes[follower], "ottla_replication_bytes_in_total") > 0
     assert metric(cluster.nodes[coordinator], flaps % ("joined", "caught_up")) >= 1
     assert last_isr_change(node) == last_isr_change(cluster.nodes[follower]) == ("expand", "caught_up", follower, sorted({1, 2, 3} - {follower}), [1, 2, 3])
-    table = subprocess.run([harness.BINARY, "topic", "isr", "orders", "--api", node.rest, "-o", "wide"], stdout=subprocess.PIPE, text=True, timeout=20, check=True).stdout
+    table = subprocess.run([harness.BINARY, "topic", "isr", "orders", "--api", node.rest, "-o", "wide"], stdout=subprocess.PIPE, text=True, timeout=80, check=True).stdout
     assert "expand caught_up" in table
     until(lambda: metric(node, "ottla_replica_max_lag_records") == 0, 20, "nobody is behind")
     assert metric(node, "ottla_replication_bytes_out_total") > given
@@ -373,13 +373,13 @@ def test_the_command_shows_them(own_broker):
     make_topic(broker, "orders", 1)
     configure(broker, "orders", 4000)
     find(broker, type="config_changed")
-    table = subprocess.run([harness.BINARY, "cluster", "events", "--api", broker.rest], stdout=subprocess.PIPE, text=True, timeout=20, check=True).stdout
+    table = subprocess.run([harness.BINARY, "cluster", "events", "--api", broker.rest], stdout=subprocess.PIPE, text=True, timeout=80, check=True).stdout
     assert "config_changed" in table and "name retention.ms" in table
-    only = subprocess.run([harness.BINARY, "cluster", "events", "--api", broker.rest, "--types", "topic", "-o", "ndjson"], stdout=subprocess.PIPE, text=True, timeout=20, check=True).stdout
+    only = subprocess.run([harness.BINARY, "cluster", "events", "--api", broker.rest, "--types", "topic", "-o", "ndjson"], stdout=subprocess.PIPE, text=True, timeout=80, check=True).stdout
     assert "topic_created" in only and "config_changed" not in only
     with subprocess.Popen([harness.BINARY, "cluster", "events", "--api", broker.rest, "--follow", "-o", "json", "--types", "config"], stdout=subprocess.PIPE, text=True) as follow:
         assert json.loads(follow.stdout.readline())["to"] == "4000"
         configure(broker, "orders", 5000)
         assert json.loads(follow.stdout.readline())["to"] == "5000"
         follow.send_signal(2)
-        assert follow.wait(10) == 0
+        assert follow.wait(40) == 0

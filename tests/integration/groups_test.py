@@ -170,7 +170,7 @@ const kafka = new Kafka({ brokers: [process.argv[3]], logLevel: logLevel.ERROR }
   await all; await consumer.stop(); await consumer.disconnect(); console.log('count', count);
 })().catch(e => { console.error(e); process.exit(1); });
 """
-    done = subprocess.run(["node", "-e", script, "x", str(modules), quick.bootstrap, topic], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["node", "-e", script, "x", str(modules), quick.bootstrap, topic], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0 and "count 60" in done.stdout, done.stdout + done.stderr
 
 

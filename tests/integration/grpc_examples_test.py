@@ -41,12 +41,12 @@ class Follower:
 
     def __exit__(self, *_):
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(120)
         self.thread.join(10)
 
 
 def produced(words, lines, **more):
-    done = subprocess.run([str(w) for w in words], input="".join(f"{line}\n" for line in lines).encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, **more)
+    done = subprocess.run([str(w) for w in words], input="".join(f"{line}\n" for line in lines).encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240, **more)
     assert done.returncode == 0, done.stdout.decode()
     return done.stdout.decode().splitlines()
 
@@ -149,7 +149,7 @@ def test_go_and_grpcurl(broker, name, tmp_path):
         until(lambda: lag(broker, name) == 0, 30, "it is committed")
 
     def grpcurl(*words):
-        done = subprocess.run([str(bin_dir / "grpcurl"), "-plaintext", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+        done = subprocess.run([str(bin_dir / "grpcurl"), "-plaintext", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240)
         return done.returncode, done.stdout.decode()
 
     assert grpcurl(address(broker), "list")[1].split() == ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection", "ottla.v1.Log"]
@@ -157,7 +157,7 @@ def test_go_and_grpcurl(broker, name, tmp_path):
     assert '"baseOffset": "3"' in grpcurl("-d", f'{{"topic": "{name}", "records": [{{"value": "aGk="}}]}}', address(broker), "ottla.v1.Log/Produce")[1]
     assert "SERVING" in grpcurl("-d", '{"service": "ottla.v1.Log"}', address(broker), "grpc.health.v1.Health/Check")[1]
     for words, status in (([], 0), (["-service", "ottla.v1.Log"], 0), (["-service", "nobody"], 3), (["-addr", "127.0.0.1:1"], 2)):
-        assert subprocess.run([bin_dir / "grpc-health-probe", "-addr", address(broker), *words], stderr=subprocess.DEVNULL, timeout=60).returncode == status, words
+        assert subprocess.run([bin_dir / "grpc-health-probe", "-addr", address(broker), *words], stderr=subprocess.DEVNULL, timeout=240).returncode == status, words
     code, text = grpcurl("-d", f'{{"topic": "{name}", "offset": 99}}', address(broker), "ottla.v1.Log/Fetch")
     assert code != 0 and "OutOfRange" in text and "google.rpc.ErrorInfo" in text
     assert kcat(broker, "-C", "-t", name, "-o", "beginning", "-e", "-q")[0].split("\n")[:4] == ["from kcat", "one", "two", "hi"]
@@ -166,12 +166,12 @@ def test_go_and_grpcurl(broker, name, tmp_path):
 def test_c(broker, name, tmp_path):
     if not shutil.which("protoc-c") or not shutil.which("cc"):
         pytest.skip("no protoc-c")
-    subprocess.run(["protoc-c", f"--c_out={tmp_path}", "-I", f"{TOP}/rpc/proto", "ottla/v1/log.proto"], check=True, timeout=60)
+    subprocess.run(["protoc-c", f"--c_out={tmp_path}", "-I", f"{TOP}/rpc/proto", "ottla/v1/log.proto"], check=True, timeout=240)
     subprocess.run(["cc", "-std=gnu17", "-Wall", "-Wextra", "-o", tmp_path / "log", EXAMPLES / "c" / "log.c", tmp_path / "ottla/v1/log.pb-c.c", "-I", tmp_path, "-lgrpc", "-lgpr", "-lprotobuf-c"],
                    check=True, timeout=120)
     kcat(broker, "-P", "-t", name, data=b"from kcat\n")
     assert produced([tmp_path / "log", "produce", address(broker), name], ["one", "two"]) == ["record 1", "record 2"]
     with Follower(tmp_path / "log", "follow", address(broker), name) as follower:
         until(lambda: follower.lines == ["0 0 from kcat", "0 1 one", "0 2 two"], 30, lambda: follower.lines)
-    done = subprocess.run([tmp_path / "log", "follow", address(broker), "not-" + name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30)
+    done = subprocess.run([tmp_path / "log", "follow", address(broker), "not-" + name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
     assert done.returncode == 1 and done.stdout.startswith(b"status 5")

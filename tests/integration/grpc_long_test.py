@@ -27,7 +27,7 @@ def anonymous_kib(broker):
 def test_record_bytes_are_not_copied_on_fetch(own_broker, tmp_path):
     """memcpy and memmove of the whole process are interposed: what they take out of mapped segments is next to nothing beside what sendmsg is handed from there."""
     shim = tmp_path / "copy_counter.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-fno-builtin", "-o", shim, TOP / "tests/integration/copy_counter.c", "-ldl"], check=True, timeout=60)
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-fno-builtin", "-o", shim, TOP / "tests/integration/copy_counter.c", "-ldl"], check=True, timeout=240)
     broker = own_broker(start=False)
     broker.wrap = ["env", f"LD_PRELOAD={shim}"]
     broker.start()

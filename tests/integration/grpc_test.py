@@ -468,7 +468,7 @@ def test_two_brokers_cannot_share_a_port(own_broker, broker):
     second = own_broker(start=False)
     second.more_ports[1] = broker.more_ports[1]
     second.start(wait=False)
-    assert second.process.wait(30) != 0
+    assert second.process.wait(120) != 0
     second.process = None
     assert "Address already in use" in second.log()
 

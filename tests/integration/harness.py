@@ -204,7 +204,7 @@ class Broker:
         """SIGKILL, as a crash of the process."""
         if self.process is not None:
             self.process.kill()
-            self.process.wait(30)
+            self.process.wait(120)
             self.process = None
 
     def connect(self, **how):

@@ -33,7 +33,7 @@ class Mirror:
     def __exit__(self, *_):
         if self.process is not None:
             self.process.kill()
-            self.process.wait(30)
+            self.process.wait(120)
         self.log.close()
 
     def say(self, line):
@@ -52,7 +52,7 @@ class Mirror:
 
     def stop(self):
         self.process.stdin.close()
-        assert self.process.wait(60) == 0
+        assert self.process.wait(240) == 0
         self.process = None
 
     def folder(self):

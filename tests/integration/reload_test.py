@@ -79,10 +79,10 @@ def test_what_is_no_file_is_refused_and_the_server_still_hears(server, kind):
     told = broker.log()[seen:]
     assert f"it is a {kind}, not a file" in told and "io_failed" not in told, told
     for words in (["server", "--config", str(file), "--check"], ["config", "import", str(file)]):
-        done = subprocess.run([harness.BINARY, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
+        done = subprocess.run([harness.BINARY, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=80)
         assert done.returncode != 0 and f"it is a {kind}, not a file".encode() in done.stderr, done.stderr
     broker.process.send_signal(signal.SIGTERM)
-    assert broker.process.wait(20) == 0
+    assert broker.process.wait(80) == 0
 
 
 def test_without_a_file_nothing_happens(own_broker):

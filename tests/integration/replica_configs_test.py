@@ -78,7 +78,7 @@ def test_as_many_streams_of_fetches_as_are_wanted(make, name, fetchers):
 
 def established(node, ports):
     """What the system tells of this broker's connections to or at those ports."""
-    out = subprocess.run(["ss", "-tnmpiH", "state", "established"], capture_output=True, text=True, check=True, timeout=30).stdout
+    out = subprocess.run(["ss", "-tnmpiH", "state", "established"], capture_output=True, text=True, check=True, timeout=120).stdout
     return [line for line in out.replace("\n\t", " ").splitlines()
             if f"pid={node.process.pid}," in line and any(f":{port} " in line.split("users:")[0] for port in ports)]
 

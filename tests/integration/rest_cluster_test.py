@@ -429,9 +429,9 @@ def test_the_tool_works_at_any_broker(three, topic):
     good(three.nodes[1], f"/v1/groups/cli-{topic}/offsets", "PUT", {"offsets": [{"topic": topic, "partition": p, "offset": 1} for p in range(3)]})
     for node in nodes_of(three):
         for words in (["group", "describe", f"cli-{topic}"], ["group", "list"], ["cluster", "txn", "list"], ["topic", "describe", topic], ["cluster", "health"]):
-            done = subprocess.run([harness.BINARY, *words, "--api", node.rest], capture_output=True, text=True, timeout=20, check=False)
+            done = subprocess.run([harness.BINARY, *words, "--api", node.rest], capture_output=True, text=True, timeout=80, check=False)
             assert done.returncode == 0, (words, done.stdout, done.stderr)
-        assert f"cli-{topic}" in subprocess.run([harness.BINARY, "group", "list", "--api", node.rest], capture_output=True, text=True, timeout=20, check=True).stdout
+        assert f"cli-{topic}" in subprocess.run([harness.BINARY, "group", "list", "--api", node.rest], capture_output=True, text=True, timeout=80, check=True).stdout
 
 
 # ---- when one is not there

@@ -12,7 +12,7 @@ BAD = re.compile(r"isvalid: false|invalid bytes|mismatch|Exception|Found timesta
 
 
 def engine(*words):
-    done = subprocess.run([PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, text=True)
+    done = subprocess.run([PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240, text=True)
     assert done.returncode == 0, done.stdout
     return done.stdout.splitlines()
 

@@ -459,7 +459,7 @@ def test_what_is_appended_by_mapping(own_broker, name):
 def refused(own_broker, **settings):
     import subprocess
     broker = own_broker(start=False, **settings)
-    return subprocess.run(broker.command(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=30)
+    return subprocess.run(broker.command(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
 
 
 def test_unknown_keys(own_broker, tmp_path):
@@ -469,7 +469,7 @@ def test_unknown_keys(own_broker, tmp_path):
     def check(policy):
         (tmp_path / "server.properties").write_text(f"ottla.config.unknown.keys={policy}\nno.such.key=1\n")
         return subprocess.run([BINARY, "server", "--check", "--data", tmp_path / "data", "--config", tmp_path / "server.properties"], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=30)
+                              stderr=subprocess.STDOUT, text=True, timeout=120)
     strict, lax = check("error"), check("warn")
     assert strict.returncode != 0 and lax.returncode == 0 and "no.such.key" in strict.stdout and "no.such.key" in lax.stdout
 

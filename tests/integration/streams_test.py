@@ -31,13 +31,13 @@ class WordCount:
 
     def stop(self):
         self.process.stdin.close()
-        self.process.wait(60)
+        self.process.wait(240)
         self.reader.join(10)
         return self.lines
 
     def kill(self):
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(120)
 
 
 def counts(broker, topic, partitions):

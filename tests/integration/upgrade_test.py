@@ -50,7 +50,7 @@ def coordinates(cluster, i):
 def refused(node, words):
     """It ends by itself, and says why."""
     node.start(wait=False)
-    status = node.process.wait(60)
+    status = node.process.wait(240)
     node.process = None
     last = node.log().rsplit("=== run", 1)[1]
     assert status != 0 and words in last, last
