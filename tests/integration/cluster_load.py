@@ -4,6 +4,7 @@ Values are "NAME:NUMBER:" with the producer's name and its count. `check` compar
 nothing that acks=all acknowledged is lost; nothing of an idempotent producer is there twice or out of order; what a reader saw is still there; acks=1 lost no more than it may, and what brokers say.
 """
 import collections
+import select
 import subprocess
 import threading
 import time
@@ -69,16 +70,22 @@ class Writer:
 
 
 class JavaWriter:
-    """Kafka's own producer, idempotent and acks=all."""
+    """Kafka's own producer, idempotent and acks=all; at work when it is made, which takes longer than some rounds of faults on a busy machine."""
 
     def __init__(self, bootstrap, topic, name, partitions, per_second=200):
         need_java()
         source = TOP / "tests" / "interop" / "java" / "Load.java"
         self.topic, self.name, self.idempotent, self.acknowledged, self.failed = topic, name, True, [], []
-        self.process = subprocess.Popen(command(str(source), bootstrap, topic, partitions, per_second, name), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(command(str(source), bootstrap, topic, partitions, per_second, name), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0)
+        try:
+            until(lambda: select.select([self.process.stdout], [], [], 0)[0], 60, "Kafka's producer at work", 0.1)
+            assert self.process.stdout.readline() == b"BEGUN\n", "Kafka's producer ended"
+        except AssertionError:
+            self.close()
+            raise
 
     def stop(self):
-        out, _ = self.process.communicate(b"x\n", timeout=180)
+        out, _ = self.process.communicate(b"x\n", timeout=600)
         assert out.endswith(b"DONE\n"), out[-2000:]
         for line in out.decode().splitlines():
             kind, *words = line.split(" ", 3)

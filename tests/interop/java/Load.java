@@ -6,7 +6,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.clients.producer.ProducerRecord;
 
-/** Kafka's idempotent producer with acks=all, until its input ends; then a line "A partition offset value" for each acknowledged record, "F words" for each that failed, and DONE.
+/** Kafka's idempotent producer with acks=all, until its input ends. Says BEGUN when its first record is acknowledged; at the end a line "A partition offset value" for each acknowledged record, "F words" for each that failed, and DONE.
  *  Arguments: bootstrap, topic, partitions, records a second, prefix of the values. Run from source: java -cp "build/jars/*" Load.java ... */
 public class Load {
     public static void main(String[] args) throws Exception {
@@ -24,7 +24,7 @@ public class Load {
         settings.put(ProducerConfig.KEY_SERIALIZER_CLASS_CONFIG, "org.apache.kafka.common.serialization.StringSerializer");
         settings.put(ProducerConfig.VALUE_SERIALIZER_CLASS_CONFIG, "org.apache.kafka.common.serialization.StringSerializer");
         ConcurrentLinkedQueue<String> said = new ConcurrentLinkedQueue<>();
-        AtomicBoolean ended = new AtomicBoolean();
+        AtomicBoolean begun = new AtomicBoolean(), ended = new AtomicBoolean();
         Thread watch = new Thread(() -> {
             try {
                 System.in.read();
@@ -40,8 +40,10 @@ public class Load {
                 String value = args[4] + ":" + number + ":";
                 int partition = (int) (number % partitions);
                 try {
-                    producer.send(new ProducerRecord<>(args[1], partition, null, value), (at, failure) ->
-                        said.add(failure != null ? "F " + System.currentTimeMillis() + " " + value + " " + failure : "A " + at.partition() + " " + at.offset() + " " + value));
+                    producer.send(new ProducerRecord<>(args[1], partition, null, value), (at, failure) -> {
+                        said.add(failure != null ? "F " + System.currentTimeMillis() + " " + value + " " + failure : "A " + at.partition() + " " + at.offset() + " " + value);
+                        if (failure == null && begun.compareAndSet(false, true)) System.out.println("BEGUN");
+                    });
                 } catch (RuntimeException failure) {
                     said.add("F " + failure);
                 }
