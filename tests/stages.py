@@ -149,7 +149,7 @@ STAGES = [
           need_program("ottla_sim_cluster", "release"), ("build-release",)),
     Stage("sim-whole-long", "all", 3600, lambda: [program("ottla_sim_whole", "release"), "--seeds", "10000", "--from", "100000"], count_plain,
           need_program("ottla_sim_whole", "release"), ("build-release",)),
-    Stage("sim-rest", "test", 120, ["ctest", "--test-dir", "build/release", "-L", "sim", "-j", str(JOBS),
+    Stage("sim-rest", "test", 240, ["ctest", "--test-dir", "build/release", "-L", "sim", "-j", str(JOBS),
                                     "--output-on-failure"], count_ctest, need_program("ottla_sim", "release"), ("build-release",)),
     pytest("clients", "release", [INTEGRATION, "-m", "not long and not kill", "-n", "3"], limit_s=420),    # they mostly wait: three at a time
     pytest("kills", "release", [INTEGRATION, "-m", "kill and not long and not cluster"], limit_s=180, OTTLA_KILL_ROUNDS="20"),
