@@ -135,6 +135,40 @@ def test_a_decommission_takes_back_what_was_on_its_way_to_the_broker_that_died(m
     assert cli(cluster.nodes[1], "forget", "4", "--yes") == "broker 4 is forgotten\n"
 
 
+def test_a_broker_without_a_partition_of_a_group_lists_no_groups_and_no_error(make):
+    """With more brokers than replicas that is every broker, for some of the fifty; ListGroups asks all of them, and Kafka's tools go on asking one that is not available until their time is over."""
+    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+    from confluent_kafka.admin import AdminClient
+    cluster = started(make(4, voters=3, offsets_topic_num_partitions=8, offsets_topic_replication_factor=2, **QUIET))
+    assert create(cluster.nodes[1], "t", partitions=1, replication=3)["errorCode"] == 0
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap()})
+    groups = [f"g{i}" for i in range(6)]
+
+    def committed():
+        try:
+            for group in groups:
+                admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, [TopicPartition("t", 0, 0)])])[group].result(20)
+        except Exception:                                      # the topic of groups is not there yet  # noqa: BLE001
+            return False
+        return True
+    harness.until(committed, 60, "offsets are committed")
+
+    def listed():
+        told = admin.list_consumer_groups(request_timeout=20).result(30)
+        return [str(e) for e in told.errors] + sorted(row.group_id for row in told.valid)
+
+    def complete(node):
+        told = get(node, "/v1/groups")
+        return not told.get("partial") and sorted(row["group"] for row in told["items"]) == groups
+    harness.until(lambda: listed() == groups, 20, listed)
+    for node in cluster.living():
+        harness.until(lambda n=node: complete(n), 20, lambda n=node: get(n, "/v1/groups"))
+    rest(cluster.nodes[1], "PUT", "/v1/brokers/4/decommission", expect=(200, 202))      # and where they were, and are no more
+    harness.until(lambda: get(cluster.nodes[1], "/v1/brokers/4/decommission")["state"] == "done", 60, lambda: get(cluster.nodes[1], "/v1/brokers/4/decommission"), 0.2)
+    harness.until(lambda: listed() == groups, 20, listed)
+    harness.until(lambda: complete(cluster.nodes[4]), 20, lambda: get(cluster.nodes[4], "/v1/groups"))
+
+
 def test_everything_moves_off_a_broker_that_is_decommissioned_and_then_it_is_forgotten(make):
     cluster = started(make(4, voters=3, **QUIET))
     assert create(cluster.nodes[1], "t", partitions=12, replication=3, min_insync_replicas=2)["errorCode"] == 0
