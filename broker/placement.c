@@ -31,7 +31,8 @@ static bool steps_back(const struct broker_view *view, int32_t id) { return brok
 int32_t broker_preferred(const struct broker_view *view, const struct broker_view_partition *row)
 {
     const int32_t first = row->replicas.ids[0];
-    if (has(&row->offline, first) || !steps_back(view, first)) return first;
+    const bool drains = !has(&row->offline, first) && steps_back(view, first);
+    if (!drains && !(row->leader >= 0 && steps_back(view, row->leader))) return first;
     for (int32_t i = 0; i < row->isr.count; i++)
         if (!has(&row->offline, row->isr.ids[i]) && !steps_back(view, row->isr.ids[i])) return row->isr.ids[i];
     return row->leader;

@@ -17,7 +17,7 @@ OT_MUST_CHECK enum ot_err broker_elect(const struct broker_view *view, enum brok
 OT_MUST_CHECK enum ot_err broker_elect_named(const struct broker_view *view, enum broker_election election, struct ot_str topic, int32_t partition,
     struct ot_arena *arena, char text[static BROKER_TEXT_MAX]);
 
-/* Whom a preferred election makes the leader: the first replica; while that one lives and is in maintenance, the first in sync that is not; the present leader when there is none. */
+/* Whom a preferred election makes the leader: the first replica; while that one lives and is in maintenance, or whoever leads is, the first in sync that is not; the present leader when there is none. */
 int32_t broker_preferred(const struct broker_view *view, const struct broker_view_partition *row);
 
 /* count below 0: cancel a reassignment. OK: to be asked for. *same_out: by this view, which may be behind, there is nothing to do; the coordinator says it for good.

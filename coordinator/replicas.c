@@ -230,12 +230,13 @@ enum ot_err coord_ask_alter(struct coord_turn *turn)
 
 /* ---- elections by request */
 
-/* The first replica; while that one is in maintenance, the first of those in sync that are not. */
+/* The first replica; while that one is in maintenance, or whoever leads is (the first may be gone, or behind), the first of those in sync that are not. */
 static int32_t preferred_of(const struct coord_partition *row, const struct coord_live *live)
 {
     const int32_t other = coord_first_live(row, row->isr, live);
     const bool drains = coord_live_may_lead(live, row->replicas[0]) && !coord_live_should_lead(live, row->replicas[0]);
-    return !drains ? row->replicas[0] : coord_live_should_lead(live, other) ? other : row->leader;
+    const bool steps_back = row->leader >= 0 && coord_live_may_lead(live, row->leader) && !coord_live_should_lead(live, row->leader);
+    return !drains && !steps_back ? row->replicas[0] : coord_live_should_lead(live, other) ? other : row->leader;
 }
 
 static enum ot_err elect_preferred(struct coord_turn *turn, struct coord_partition *row, int32_t *leader_out)

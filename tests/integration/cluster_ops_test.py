@@ -103,6 +103,16 @@ def test_elections_prefer_others_to_a_broker_in_maintenance_but_take_it_when_it_
     harness.until(lambda: all(i in (1, 3) for i in leaders(cluster.nodes[1], "t").values()), 20, "somebody leads though all drain")
 
 
+def test_a_drain_finds_another_leader_though_the_first_replica_is_dead(make):
+    cluster = started(make(**QUIET))
+    create_at(cluster.nodes[1], "t", 4, assignments=[[1, 2, 3]] * 4)
+    wait_isr(cluster, "t", [1, 2, 3])
+    cluster.kill(1)
+    harness.until(lambda: set(leaders(cluster.nodes[2], "t").values()) == {2}, 30, lambda: leaders(cluster.nodes[2], "t"))
+    assert "broker 2: drained, leads 0, 0 to move" in cli(cluster.nodes[3], "drain", "2", "--wait")
+    assert set(leaders(cluster.nodes[2], "t").values()) == {3}
+
+
 def test_a_decommission_does_not_wait_for_a_target_that_died(make):
     cluster = started(make(5, voters=3, **QUIET, replica_lag_time_max_ms="3000"))
     create_at(cluster.nodes[1], "t", 20, assignments=[[4, 1, 2]] * 20, follower_replication_throttled_replicas="*")

@@ -584,6 +584,29 @@ static void a_preferred_election_passes_over_a_broker_in_maintenance(void **stat
     assert_int_equal(row_of(desk).leader, 1);
 }
 
+static void a_leader_in_maintenance_is_replaced_though_the_first_replica_is_gone_or_behind(void **state)
+{
+    struct desk *desk = *state;
+    assert_int_equal(fence(desk, 1), OT_OK);
+    assert_int_equal(row_of(desk).leader, 2);
+    assert_int_equal(elect_preferred(desk), OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE);
+    mark(desk, 2, COORD_MAINTENANCE, true);
+    assert_int_equal(elect_preferred(desk), OT_OK);
+    assert_int_equal(says(desk, COORD_HANDS_OVER), OT_OK);
+    assert_int_equal(row_of(desk).leader, 3);
+    assert_int_equal(elect_preferred(desk), OT_ERR_PREFERRED_LEADER_NOT_AVAILABLE);    /* nobody who leads steps back */
+    mark(desk, 2, COORD_MAINTENANCE, false);
+    beat(desk, 1, false);
+    beat(desk, 1, false);                                      /* it lives, and is not in sync */
+    assert_int_equal(row_of(desk).isr, 6);
+    mark(desk, 3, COORD_MAINTENANCE, true);
+    assert_int_equal(elect_preferred(desk), OT_OK);
+    assert_int_equal(says(desk, COORD_HANDS_OVER), OT_OK);
+    assert_int_equal(row_of(desk).leader, 2);
+    mark(desk, 2, COORD_MAINTENANCE, true);
+    assert_int_equal(elect_preferred(desk), OT_ERR_ELECTION_NOT_NEEDED);       /* nobody in sync is better */
+}
+
 static void a_broker_that_leaves_gets_nothing_new(void **state)
 {
     struct desk *desk = *state;
@@ -719,7 +742,7 @@ int main(void)
         TEST(a_reassignment_lets_nobody_go_who_is_needed_to_hold_what_was_committed), TEST(a_reassignment_lets_go_who_holds_nothing),
         TEST(a_reassignment_can_be_cancelled_and_replaced),
         TEST(a_reassignment_to_fewer_replicas_than_min_isr_counted_on_lowers_it),
-        TEST(a_preferred_election_passes_over_a_broker_in_maintenance), TEST(a_broker_that_leaves_gets_nothing_new), TEST(who_was_forgotten_comes_back_without_marks),
+        TEST(a_preferred_election_passes_over_a_broker_in_maintenance), TEST(a_leader_in_maintenance_is_replaced_though_the_first_replica_is_gone_or_behind), TEST(a_broker_that_leaves_gets_nothing_new), TEST(who_was_forgotten_comes_back_without_marks),
         TEST(a_second_broker_of_the_same_id_is_refused_while_the_first_one_lives), TEST(a_second_broker_of_the_same_id_is_refused_while_the_first_one_begins), TEST(a_voter_is_not_forgotten), TEST(a_voter_alone_does_not_resign),
         TEST(a_broker_is_not_unfenced_before_it_knows_that_it_was_fenced), TEST(a_stopping_broker_goes_when_everybody_knows_who_leads),
         TEST(the_last_one_in_sync_keeps_its_lead_when_it_stops), TEST(a_broker_is_forgotten_once_it_holds_nothing),
