@@ -93,7 +93,10 @@ static int wait_for(struct cli_api *api, int64_t broker, const char *rest, const
 
 static void drain_line(const json_t *body)
 {
-    printf("broker %" PRId64 ": %s, leads %" PRId64 ", %" PRId64 " to move\n", cli_json_number(body, "broker", -1), cli_json_text(body, "state", "?"), cli_json_number(body, "leaders", 0),
+    if (is_state(body, "none"))                /* a dry run */
+        printf("broker %" PRId64 ": not drained, leads %" PRId64 ", of which others could lead %" PRId64 "\n", cli_json_number(body, "broker", -1), cli_json_number(body, "leaders", 0),
+            cli_json_number(body, "leaders_to_move", 0));
+    else printf("broker %" PRId64 ": %s, leads %" PRId64 ", %" PRId64 " to move\n", cli_json_number(body, "broker", -1), cli_json_text(body, "state", "?"), cli_json_number(body, "leaders", 0),
         cli_json_number(body, "leaders_to_move", 0));
 }
 
@@ -134,7 +137,7 @@ static void decommission_line(const json_t *body)
     if (json_is_integer(json_object_get(body, "total_bytes")) && cli_json_number(body, "total_bytes", 0) > 0)
         printf(" (%s of %s)", cli_human_bytes((uint64_t)cli_json_number(body, "copied_bytes", 0), done), cli_human_bytes((uint64_t)cli_json_number(body, "total_bytes", 0), total));
     if (json_is_true(json_object_get(body, "stuck"))) fputs("; the other brokers are too few for the replication factors", stdout);
-    if (json_is_true(json_object_get(body, "is_voter")) && is_state(body, "done")) fputs("; it still votes: ottla cluster voters remove", stdout);
+    if (json_is_true(json_object_get(body, "is_voter")) && is_state(body, "done")) printf("; it still votes: ottla cluster voters remove %" PRId64, cli_json_number(body, "broker", -1));
     putchar('\n');
 }
 

@@ -56,7 +56,7 @@ static void write_maintenance(struct rest_call *call, const struct broker_view_b
     rest_json_bool(out, "maintenance", row->draining);
     rest_json_text(out, "state", !row->draining ? "none" : sum->leaders_to_move > 0 ? "draining" : "drained");
     rest_json_int(out, "leaders", sum->leaders);
-    rest_json_int(out, "leaders_to_move", row->draining ? sum->leaders_to_move : 0);
+    rest_json_int(out, "leaders_to_move", sum->leaders_to_move);
     rest_json_close(out, '}');
 }
 

@@ -64,7 +64,7 @@ struct rest_rows;
 void rest_move_copied(const struct rest_rows *rows, const struct broker_view_topic *topic, const struct broker_view_partition *row, int64_t *done_out, int64_t *total_out);
 
 /* What brokers hold, by the metadata: id is asked, the rest is answered. (brokers.c) */
-struct rest_broker_sum { int32_t id; int leaders, replicas, osr, moving_away /* replicas that are being removed */, leaders_to_move /* another one could lead, and should */; };
+struct rest_broker_sum { int32_t id; int leaders, replicas, osr, moving_away /* replicas that are being removed */, leaders_to_move /* another one in sync could lead that is not to step back itself */; };
 void rest_broker_sums(const struct broker_view *view, struct rest_broker_sum *sums, uint32_t count);
 const char *rest_broker_state_name(const struct broker_view_broker *row, const struct rest_broker_sum *sum);
 
