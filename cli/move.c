@@ -21,7 +21,7 @@ const struct cli_flag cli_cluster_reassign_flags[] = {
     {"replication-factor", 0, "N", false, "plan, start: so many replicas of the topics"},
     {"topic", 0, "TOPIC", true, "plan, start: only this one (all)"},
     {"max-moves", 0, "N", false, "plan, start: at most so many partitions"},
-    {"file", 0, "FILE", false, "start: a plan, as `plan -o json` printed it; - is stdin"},
+    {"file", 0, "FILE", false, "start: a plan, as `plan -o json` printed it, or a file of kafka-reassign-partitions; - is stdin"},
     {"throttle", 0, "BYTES", false, "start: bytes a second of each broker, as 20m"},
     {"all", 0, NULL, false, "cancel: whatever is being moved"},
     {"dry-run", 'n', NULL, false, "start, cancel: check and show, do nothing"},
@@ -255,12 +255,24 @@ static int plan(const struct cli_args *args, struct cli_api *api)
 
 /* ---- start */
 
+/* Kafka's tool names its list otherwise, and where on a broker a replica is to lie, which here is the broker's to choose. */
+static json_t *moves_of(json_t *all)
+{
+    json_t *moves = json_is_array(all) ? all : json_object_get(all, "moves"), *one;
+    size_t i;
+    if (moves != NULL) return moves;
+    json_array_foreach(moves = json_object_get(all, "partitions"), i, one) {
+        if (json_is_object(one)) (void)json_object_del(one, "log_dirs");
+    }
+    return moves;
+}
+
 static int read_plan(const char *path, json_t **moves_out)
 {
     json_error_t why;
     json_t *all = strcmp(path, "-") == 0 ? json_loadf(stdin, JSON_REJECT_DUPLICATES, &why) : json_load_file(path, JSON_REJECT_DUPLICATES, &why);
     if (all == NULL) return cli_fail(CLI_USAGE, "ottla cluster reassign plan --rebalance -o json > plan.json", "%s: %s", path, why.text);
-    json_t *moves = json_is_array(all) ? all : json_object_get(all, "moves");
+    json_t *moves = moves_of(all);
     if (!json_is_array(moves)) {
         json_decref(all);
         return cli_fail(CLI_USAGE, "ottla cluster reassign plan --rebalance -o json > plan.json", "%s: there is no list of moves in it", path);

@@ -116,6 +116,14 @@ def test_a_drain_finds_another_leader_though_the_first_replica_is_dead(make):
     assert set(leaders(cluster.nodes[2], "t").values()) == {3}
 
 
+def test_a_file_of_kafkas_reassignment_tool_is_taken(make):
+    cluster = started(make(**QUIET))
+    create_at(cluster.nodes[1], "t", 2, assignments=[[1, 2], [2, 3]])
+    moves = {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [3, 2], "log_dirs": ["any", "/var/lib/kafka"]}]}
+    assert cli(cluster.nodes[2], "reassign", "start", "--file", "-", "--yes", stdin=json.dumps(moves)).endswith("1 begun, 0 refused: ottla cluster reassign status\n")
+    harness.until(lambda: [row["replicaNodes"] for _, row in sorted(parts_of(cluster.nodes[1], "t").items())] == [[3, 2], [2, 3]], 30, lambda: parts_of(cluster.nodes[1], "t"))
+
+
 def test_a_decommission_does_not_wait_for_a_target_that_died(make):
     cluster = started(make(5, voters=3, **QUIET, replica_lag_time_max_ms="3000"))
     create_at(cluster.nodes[1], "t", 20, assignments=[[4, 1, 2]] * 20, follower_replication_throttled_replicas="*")
