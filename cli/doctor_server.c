@@ -90,8 +90,10 @@ void cli_doctor_server(struct cli_doctor *doctor)
         cli_doctor_tell(doctor, CLI_FINDING_PROBLEM, "api", "--api http://HOST:PORT", "the address of the API is wrong");
         return;
     }
-    if (cli_api_call(&api, "GET", "/v1/version", NULL, NULL, &body, NULL) >= 0) {
-        cli_doctor_tell(doctor, CLI_FINDING_PROBLEM, "api", "ottla server, or name its API with --api; --local leaves it out", "no server answers at %s", api.url);
+    const int code = cli_api_call(&api, "GET", "/v1/version", NULL, NULL, &body, NULL);
+    if (code >= 0) {
+        if (code == CLI_UNREACHABLE) cli_doctor_tell(doctor, CLI_FINDING_PROBLEM, "api", "ottla server, or name its API with --api; --local leaves it out", "no server answers at %s", api.url);
+        else cli_doctor_tell(doctor, CLI_FINDING_PROBLEM, "api", "its log says what it does or waits for; --local leaves it out", "%s answers, and does not serve yet, or not this", api.url);
         return;
     }
     cli_doctor_tell(doctor, CLI_FINDING_OK, "api", NULL, "%s answers, version %s", api.url, cli_json_text(body, "version", "?"));

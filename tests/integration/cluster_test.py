@@ -61,6 +61,8 @@ def test_a_founder_that_waits_for_others_says_so(make):
         assert harness.http(node.rest + "/healthz", timeout_s=10)[0] == 200
     harness.until(lambda: "waiting_for_cluster" in node.log(), harness.READY_S, "the line that says for whom")
     assert "missing=2,3" in node.log()
+    told = subprocess.run([harness.BINARY, "doctor", "--api", node.rest, "--data", node.directory], capture_output=True, text=True, timeout=60, check=False).stdout
+    assert "answers, and does not serve yet" in told and "no server answers" not in told
     cluster.start()
     assert harness.http(node.rest + "/readyz")[0] == 200
     cluster.stop()
