@@ -24,8 +24,8 @@ static void traps(struct cli_doctor *doctor)
     const struct broker_config *config = doctor->config;
     uint32_t found = doctor->problems + doctor->warnings;
     if (config->default_replication_factor > 0 && config->min_insync_replicas > config->default_replication_factor)
-        cli_doctor_tell(doctor, CLI_FINDING_PROBLEM, "configuration", "lower min.insync.replicas, or raise default.replication.factor",
-            "min.insync.replicas=%d is above default.replication.factor=%d: acks=all is refused for every new topic", config->min_insync_replicas, config->default_replication_factor);
+        cli_doctor_tell(doctor, CLI_FINDING_WARNING, "configuration", "lower min.insync.replicas, or raise default.replication.factor",
+            "min.insync.replicas=%d is above default.replication.factor=%d: acks=all needs every replica of a new topic, and is refused while one is away", config->min_insync_replicas, config->default_replication_factor);
     if (config->message_max_bytes > config->socket_request_max_bytes)
         cli_doctor_tell(doctor, CLI_FINDING_PROBLEM, "configuration", "raise socket.request.max.bytes", "message.max.bytes=%d is above socket.request.max.bytes=%d: such a batch is never taken",
             config->message_max_bytes, config->socket_request_max_bytes);

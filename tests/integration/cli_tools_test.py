@@ -267,7 +267,7 @@ def test_the_doctor_finds_traps_before_a_start(tmp_path):
                           f"grpc.listeners=127.0.0.1:{ports[2]}\npeer.listeners=127.0.0.1:{ports[3]}\n")
         ran = ottla(None, "doctor", "--local", "--problems", "--config", config, "-o", "json", status=8)
     text = "\n".join(f["finding"] for f in ran.json["items"])
-    for words in ("acks=all is refused for every new topic", "records are kept for 168 ms", "produce is refused below", f"{ports[0]} is held by python", "clients cannot connect to that"):
+    for words in ("acks=all needs every replica of a new topic", "records are kept for 168 ms", "produce is refused below", f"{ports[0]} is held by python", "clients cannot connect to that"):
         assert words in text, (words, text)
     assert all(f["advice"] for f in ran.json["items"] if f["state"] == "problem") and not any(f["state"] in ("ok", "note") for f in ran.json["items"])
     config.write_text("log.dirs=/x\nnosuch.key=1\n")
