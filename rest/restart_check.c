@@ -112,7 +112,10 @@ static void reply(struct rest_call *call, const struct counts *counts)
 {
     struct rest_json *out = &call->out;
     struct check check = { .call = call, .id = counts->id, .view = broker_view_take(call->broker) };
+    struct broker_view_cluster cluster;
+    broker_view_cluster(check.view, &cluster);
     count_voters(&check);
+    const bool blind = check.alive && cluster.controller_id < 0;               /* who died since the coordinator did lives on in this view */
     const bool majority_gone = check.votes && check.alive && !check.only_one && 2 * check.voters_live <= check.voters;
     rest_json_open(out, NULL, '{');
     rest_json_int(out, "broker", check.id);
@@ -121,11 +124,12 @@ static void reply(struct rest_call *call, const struct counts *counts)
     rest_json_close(out, ']');
     rest_hints_write(out, check.view);
     broker_view_give(check.view);
-    rest_json_bool(out, "safe", check.offline + check.under_min_isr == 0 && !majority_gone);
+    rest_json_bool(out, "safe", check.offline + check.under_min_isr == 0 && !majority_gone && !blind);
     rest_json_open(out, "reasons", '[');
     reason(out, check.offline, "partition would have no leader", "partitions would have no leader");
     reason(out, check.under_min_isr, "partition would be under min.insync.replicas", "partitions would be under min.insync.replicas");
     if (majority_gone) rest_json_text(out, NULL, "the coordinator would have no majority of its voters");
+    if (blind) rest_json_text(out, NULL, "there is no coordinator now, so what is known here may be old");
     rest_json_close(out, ']');
     rest_json_int(out, "would_be_offline", check.offline);
     rest_json_int(out, "would_be_under_min_isr", check.under_min_isr);

@@ -307,6 +307,19 @@ def test_a_restart_check_says_no_when_acks_all_or_the_majority_is_at_stake(make)
     assert not check["safe"] and check["would_be_offline"] >= 1
 
 
+def test_a_restart_check_says_no_while_nobody_coordinates(make):
+    """Two of three have died at once: by the metadata, which nobody changes any more, all of them live, and one may well stop."""
+    cluster = started(make(**QUIET))
+    cluster.kill(2)
+    cluster.kill(3)
+
+    def blind():
+        check = get(cluster.nodes[1], "/v1/brokers/1/restart-check")
+        return not check["safe"] and "there is no coordinator now, so what is known here may be old" in check["reasons"]
+    harness.until(blind, 20, lambda: get(cluster.nodes[1], "/v1/brokers/1/restart-check"))
+    assert "there is no coordinator now" in cli(cluster.nodes[1], "restart-check", "1", code=8)
+
+
 def test_elections_over_rest(make):
     cluster = started(make(**QUIET))
     assert create(cluster.nodes[1], "t", partitions=3, replication=3)["errorCode"] == 0
