@@ -158,11 +158,17 @@ static void sweep_folder(void *arg, uint32_t dir, const char *topic, int32_t par
     char from[4096], to[4096 + 64];
     struct eng_store *store = store_of(sweep->broker);
     struct ot_io *io = sweep->broker->setup.io;
-    if (ot_map_get(&sweep->names, topic, strlen(topic)) == NULL || eng_store_topic_id(store, dir, topic, partition, &id) != OT_OK
-        || ot_map_get(&sweep->deleted, id.bytes, 16) == NULL) {
+    if (ot_map_get(&sweep->names, topic, strlen(topic)) == NULL) {
         return;
     }
     snprintf(from, sizeof from, "%s/%s-%d", eng_store_dir_path(store, dir), topic, partition);
+    const enum ot_err err = eng_store_topic_id(store, dir, topic, partition, &id);
+    if (err == OT_ERR_NOT_FOUND) {
+        ot_ignore(io->ops->rmdir(io, from), "goes only when nothing is in it: never written to, and made again if a topic of today has that name");
+    }
+    if (err != OT_OK || ot_map_get(&sweep->deleted, id.bytes, 16) == NULL) {
+        return;
+    }
     snprintf(to, sizeof to, "%s/%.180s-%d.%016llx%016llx-delete", eng_store_dir_path(store, dir), topic, partition, (unsigned long long)ot_load_u64(id.bytes),
         (unsigned long long)ot_load_u64(id.bytes + 8));
     ot_ignore(io->ops->rename(io, from, to), "it is found again at the next start");     /* the scan that follows removes it */

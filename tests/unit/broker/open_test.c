@@ -404,7 +404,7 @@ static void a_second_cluster_in_one_list_is_refused(void **state)
 static void folders_of_deleted_topics_are_cleared_away_at_the_next_start(void **state)
 {
     struct house *house = *state;
-    char folder[300], file[340], other[300], id[23];
+    char folder[300], file[340], other[300], never[300], id[23];
     struct broker_view_topic topic;
     start(house);
     assert_int_equal(ask_one(house, create_item("gone", 1)), OT_OK);
@@ -422,9 +422,12 @@ static void folders_of_deleted_topics_are_cleared_away_at_the_next_start(void **
     fclose(out);
     snprintf(other, sizeof other, "%s/a/stranger-0", house->root);     /* nobody deleted this one: it is left alone */
     assert_int_equal(mkdir(other, 0700), 0);
+    snprintf(never, sizeof never, "%s/a/gone-1", house->root);         /* of one that was never written to */
+    assert_int_equal(mkdir(never, 0700), 0);
     start(house);
     assert_int_equal(house->err, OT_OK);
     assert_int_not_equal(access(folder, F_OK), 0);
+    assert_int_not_equal(access(never, F_OK), 0);
     assert_int_equal(access(other, F_OK), 0);
     assert_int_equal(ask_one(house, create_item("gone", 1)), OT_OK);
     assert_true(is_open(house, "gone", 0));
