@@ -384,6 +384,48 @@ def test_groups_survive_the_death_of_their_coordinator(make, protocol):
     assert_committed()
 
 
+def test_members_keep_their_place_when_their_coordinator_dies(make):
+    """Whoever coordinates next knows the member, its generation and what it was given. A join that nobody has synced yet is not of the group, as with Kafka."""
+    cluster = started(make())
+    assert create(cluster.nodes[1], "t", partitions=2, replication=3, min_insync_replicas=2)["errorCode"] == 0
+
+    def coordinator():
+        with cluster.living()[0].connect() as c:
+            return c.ask("FindCoordinator", 4, {"keyType": 0, "coordinatorKeys": ["g"]})["coordinators"][0]["nodeId"]
+
+    def ask(api, version, body):
+        """The answer of whoever coordinates by now and has read its shard."""
+        def look():
+            node = cluster.nodes.get(coordinator())
+            if node is None or node.process is None:
+                return None
+            with node.connect(timeout_s=40) as c:
+                answer = c.ask(api, version, body)
+            return answer if error(answer) not in ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR") else None
+        return harness.until(look, 60, f"an answer to {api}", 0.05)
+
+    who = {"groupId": "g", "groupInstanceId": None}
+    wish = {**who, "sessionTimeoutMs": 30000, "rebalanceTimeoutMs": 20000, "protocolType": "consumer", "protocols": [{"name": "range", "metadata": b"m"}]}
+    who["memberId"] = ask("JoinGroup", 5, {**wish, "memberId": ""})["memberId"]
+    wish["memberId"] = who["memberId"]
+    who["generationId"] = ask("JoinGroup", 5, wish)["generationId"]
+    given = [{"memberId": who["memberId"], "assignment": b"all"}]
+    assert error(ask("SyncGroup", 3, {**who, "assignments": given})) == "NONE"
+    for how in ("kill", "stop", "kill"):
+        gone = coordinator()
+        cluster.kill(gone) if how == "kill" else cluster.nodes[gone].stop()
+        assert error(ask("Heartbeat", 3, who)) == "NONE", how
+        assert ask("SyncGroup", 3, {**who, "assignments": []})["assignment"] == b"all", how
+        cluster.start_one(gone)
+        wait_isr(cluster, "t", cluster.nodes)
+        assert error(ask("Heartbeat", 3, who)) == "NONE", how
+    later = ask("JoinGroup", 5, wish)["generationId"]
+    cluster.kill(coordinator())
+    assert later > who["generationId"]
+    assert error(ask("SyncGroup", 3, {**who, "generationId": later, "assignments": given})) == "ILLEGAL_GENERATION"
+    assert error(ask("Heartbeat", 3, who)) == "NONE"
+
+
 def test_transactions_survive_the_death_of_their_coordinator(make):
     cluster = started(make())
     assert create(cluster.nodes[1], "t", partitions=2, replication=3, min_insync_replicas=2)["errorCode"] == 0
