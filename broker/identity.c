@@ -149,7 +149,16 @@ enum ot_err broker_identity_write(struct broker *broker, const struct broker_ide
 
 /* ---- folders of deleted topics */
 
-struct sweep { struct broker *broker; const struct coord_value *value; struct ot_map deleted; /* id -> anything */ struct ot_map names; };
+struct sweep { struct broker *broker; const struct coord_value *value; struct ot_map deleted; /* id -> anything */ struct ot_map names; bool forced; };
+
+/* A replica that was moved away while this broker was down. Its own registration is in the value, so what it says of this broker is not old. After voters were forced a move may only have been lost. */
+static bool was_moved_away(const struct sweep *sweep, const char *topic, int32_t partition, const struct ot_uuid *id)
+{
+    struct ot_coord_topic_name_row name;
+    struct coord_partition row;
+    return !sweep->forced && coord_topic_name_get(sweep->value, ot_str_of(topic), &name) == OT_OK && (id == NULL || ot_uuid_equal(&name.topic_id, id))
+        && coord_partition_get(sweep->value, &name.topic_id, partition, &row) == OT_OK && coord_replica_bit(&row, sweep->broker->node_id) == 0;
+}
 
 static void sweep_folder(void *arg, uint32_t dir, const char *topic, int32_t partition)
 {
@@ -158,7 +167,7 @@ static void sweep_folder(void *arg, uint32_t dir, const char *topic, int32_t par
     char from[4096], to[4096 + 64];
     struct eng_store *store = store_of(sweep->broker);
     struct ot_io *io = sweep->broker->setup.io;
-    if (ot_map_get(&sweep->names, topic, strlen(topic)) == NULL) {
+    if (ot_map_get(&sweep->names, topic, strlen(topic)) == NULL && !was_moved_away(sweep, topic, partition, NULL)) {
         return;
     }
     snprintf(from, sizeof from, "%s/%s-%d", eng_store_dir_path(store, dir), topic, partition);
@@ -166,7 +175,7 @@ static void sweep_folder(void *arg, uint32_t dir, const char *topic, int32_t par
     if (err == OT_ERR_NOT_FOUND) {
         ot_ignore(io->ops->rmdir(io, from), "goes only when nothing is in it: never written to, and made again if a topic of today has that name");
     }
-    if (err != OT_OK || ot_map_get(&sweep->deleted, id.bytes, 16) == NULL) {
+    if (err != OT_OK || (ot_map_get(&sweep->deleted, id.bytes, 16) == NULL && !was_moved_away(sweep, topic, partition, &id))) {
         return;
     }
     snprintf(to, sizeof to, "%s/%.180s-%d.%016llx%016llx-delete", eng_store_dir_path(store, dir), topic, partition, (unsigned long long)ot_load_u64(id.bytes),
@@ -176,7 +185,8 @@ static void sweep_folder(void *arg, uint32_t dir, const char *topic, int32_t par
 
 void broker_identity_sweep(struct broker *broker, const struct coord_value *value)
 {
-    struct sweep sweep = { .broker = broker, .value = value };
+    struct ot_coord_cluster_row cluster;
+    struct sweep sweep = { .broker = broker, .value = value, .forced = coord_cluster_get(value, &cluster) != OT_OK || cluster.forced_version > 0 };
     struct coord_deleted_topic deleted;
     ot_map_init(&sweep.deleted);
     ot_map_init(&sweep.names);
@@ -184,7 +194,7 @@ void broker_identity_sweep(struct broker *broker, const struct coord_value *valu
         ot_ignore(ot_map_put(&sweep.deleted, deleted.id.bytes, 16, broker), "then its folder stays until the next start");
         ot_ignore(ot_map_put(&sweep.names, deleted.name.data, deleted.name.bytes, broker), "the same");
     }
-    for (uint32_t dir = 0; sweep.names.count > 0 && dir < eng_store_dir_count(store_of(broker)); dir++) {
+    for (uint32_t dir = 0; dir < eng_store_dir_count(store_of(broker)); dir++) {
         if (!eng_store_dir_offline(store_of(broker), dir)) {
             ot_ignore(eng_store_scan(store_of(broker), dir, sweep_folder, &sweep), "opening the directory's partitions will tell");
         }

@@ -189,7 +189,7 @@ OT_MUST_CHECK enum ot_err broker_identity_find(struct broker *broker, char *text
 OT_MUST_CHECK enum ot_err broker_identity_check(struct broker *broker, const struct coord_disk_image *image, struct broker_identity *identity, char *text,
     size_t text_bytes);
 OT_MUST_CHECK enum ot_err broker_identity_write(struct broker *broker, const struct broker_identity *identity);
-/* Folders of topics that are gone from the committed state for good. */
+/* Folders of topics that are gone from the committed state for good, and of replicas that are elsewhere by it. The value has this broker's own registration. */
 void broker_identity_sweep(struct broker *broker, const struct coord_value *value);
 
 /* groups.c, groups_metrics.c, groups_expiries.c, groups_events.c, groups_watch.c */

@@ -559,6 +559,31 @@ def test_leaders_and_replicas_move_at_an_operators_word(make):
     check_nothing_lost(load, read_all(cluster.bootstrap(), "t", 4), once=True)
 
 
+
+def test_a_replica_that_was_moved_away_from_a_broker_that_was_down_leaves_its_disk(make):
+    cluster = started(make())
+    for topic in ("t", "u"):
+        placed = {"name": topic, "numPartitions": -1, "replicationFactor": -1, "assignments": [{"partitionIndex": i, "brokerIds": [1, 2]} for i in range(2)]}
+        assert ask(cluster.nodes[1], "CreateTopics", 7, {"topics": [placed], "timeoutMs": 10000})["topics"][0]["errorCode"] == 0
+        wait_isr(cluster, topic, [1, 2])
+    with cluster.nodes[1].connect() as c:
+        for topic in ("t", "u"):
+            for partition in range(2):
+                Admin(c).wait_for_leader(topic, 2)
+                harness.until(lambda: Admin(c).produce_raw(topic, batch.build([b"a"]), partition=partition)["errorCode"] == 0, 20, "written")
+    folders = lambda: sorted(path.name for path in cluster.nodes[1].data.glob("[tu]-*"))
+    assert folders() == ["t-0", "t-1", "u-0", "u-1"]
+    cluster.kill(1)
+    answer = ask(cluster.nodes[2], "AlterPartitionReassignments", 0, {"timeoutMs": 10000, "topics": [{"name": "t", "partitions": [{"partitionIndex": i, "replicas": [2, 3]} for i in range(2)]}]})
+    assert [p["errorCode"] for p in answer["responses"][0]["partitions"]] == [0, 0]
+    wait_isr(cluster, "t", [2, 3])
+    harness.until(lambda: ask(cluster.nodes[3], "ListPartitionReassignments", 0, {"timeoutMs": 10000, "topics": None})["topics"] == [], 20, "moved")
+    cluster.start_one(1)
+    wait_isr(cluster, "u", [1, 2])
+    harness.until(lambda: folders() == ["u-0", "u-1"], 20, folders)
+    assert not list(cluster.nodes[1].data.glob("*-stray"))
+    cluster.stop()
+
 def test_consumers_read_from_the_replica_in_their_rack(make):
     cluster = make(**{"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"})
     for i, node in cluster.nodes.items():
