@@ -4,91 +4,7 @@
 #include "base/wire/frame.h"
 #include "base/wire/transaction_log_key.h"
 #include "base/wire/transaction_log_value.h"
-#include "txn_desk.h"
-
-static struct txn_desk desk;
-static int begin(void **state) { (void)state; txn_desk_init(&desk); return 0; }
-static int end(void **state) { (void)state; txn_desk_free(&desk); return 0; }
-
-struct producer { const char *id; int64_t producer_id; int16_t epoch; };
-
-static struct coord_txn_request asking(enum coord_txn_ask ask, const struct producer *producer)
-{
-    struct coord_txn_request request = coord_txn_request_default(ask, ot_str_of(producer->id));
-    request.producer_id = producer->producer_id;
-    request.producer_epoch = producer->epoch;
-    return request;
-}
-
-static struct coord_txn_request init_request(const char *id)
-{
-    struct coord_txn_request request = coord_txn_request_default(COORD_TXN_INIT, ot_str_of(id));
-    request.timeout_ms = 60000;
-    return request;
-}
-
-static enum ot_err init(struct producer *producer)
-{
-    struct coord_txn_request request = init_request(producer->id);
-    txn_desk_ask(&desk, &request);
-    if (!txn_desk_answered(&request)) return OT_ERR_BUSY;
-    producer->producer_id = request.producer_id_out;
-    producer->epoch = request.producer_epoch_out;
-    return request.error;
-}
-
-static struct coord_txn_place place_of(const char *topic, int32_t partition) { return (struct coord_txn_place){ .topic = ot_str_of(topic), .partition = partition }; }
-
-static enum ot_err add(const struct producer *producer, const char *topic, int32_t partition, int16_t version)
-{
-    struct coord_txn_place place = place_of(topic, partition);
-    struct coord_txn_request request = asking(COORD_TXN_ADD, producer);
-    request.places = &place;
-    request.place_count = 1;
-    request.version = version;
-    txn_desk_ask(&desk, &request);
-    if (!txn_desk_answered(&request)) txn_desk_pass(&desk, 101);
-    return txn_desk_answered(&request) ? request.error : OT_ERR_BUSY;
-}
-
-static enum ot_err verify(const struct producer *producer, const char *topic, int32_t partition)
-{
-    struct coord_txn_place place = place_of(topic, partition);
-    struct coord_txn_request request = asking(COORD_TXN_VERIFY, producer);
-    request.places = &place;
-    request.place_count = 1;
-    txn_desk_ask(&desk, &request);
-    return txn_desk_answered(&request) ? place.error : OT_ERR_BUSY;
-}
-
-static enum ot_err finish(struct producer *producer, bool commit, int16_t version)
-{
-    struct coord_txn_request request = asking(COORD_TXN_END, producer);
-    request.commit = commit;
-    request.version = version;
-    txn_desk_ask(&desk, &request);
-    if (!txn_desk_answered(&request)) txn_desk_pass(&desk, 101);
-    if (!txn_desk_answered(&request)) return OT_ERR_BUSY;
-    if (request.error == OT_OK && version >= 2) {
-        producer->producer_id = request.producer_id_out;
-        producer->epoch = request.producer_epoch_out;
-    }
-    return request.error;
-}
-
-static struct coord_txn_view look(const char *id)
-{
-    struct coord_txn_view view;
-    assert_true(coord_txns_find(desk.txns, ot_str_of(id), &view));
-    return view;
-}
-static uint32_t open_count(void)
-{
-    struct coord_txn_counts counts;
-    coord_txns_counts(desk.txns, &counts);
-    return counts.open;
-}
-static int state_of(const char *id) { return (int)look(id).state; }
+#include "txn_producer.h"
 
 static void init_gives_an_id_and_then_a_higher_epoch(void **state)
 {
@@ -329,17 +245,6 @@ static void without_patience_init_says_concurrent_until_it_is_done(void **state)
     assert_int_equal(init(&b), OT_OK);
 }
 
-static enum ot_err go_on(struct producer *producer)
-{
-    struct coord_txn_request request = init_request(producer->id);
-    request.producer_id = producer->producer_id;
-    request.producer_epoch = producer->epoch;
-    txn_desk_ask(&desk, &request);
-    assert_true(txn_desk_answered(&request));
-    if (request.error == OT_OK) *producer = (struct producer){ producer->id, request.producer_id_out, request.producer_epoch_out };
-    return request.error;
-}
-
 static void a_producer_that_goes_on_keeps_its_id(void **state)
 {
     (void)state;
@@ -373,143 +278,6 @@ static void a_late_init_of_an_ended_epoch_leaves_the_newer_transaction_alone(voi
     assert_int_equal(add(&a, "t", 0, 0), OT_OK);
     assert_int_equal(go_on(&before), OT_ERR_PRODUCER_FENCED);
     assert_int_equal(state_of("a"), OT_TRANSACTION_STATE_ONGOING);
-}
-
-/* Puts an id at this epoch by a record, as a log of long ago would. */
-static void at_epoch(const char *id, int16_t epoch)
-{
-    struct ot_transaction_log_value value;
-    struct ot_transaction_log_key key = { ot_str_of(id) };
-    uint8_t key_data[64], value_data[128];
-    struct ot_writer key_out = ot_writer_over(key_data, sizeof key_data), value_out = ot_writer_over(value_data, sizeof value_data);
-    ot_transaction_log_value_defaults(&value);
-    value.producer_id = 500;
-    value.producer_epoch = epoch;
-    value.transaction_timeout_ms = 60000;
-    value.transaction_last_update_timestamp_ms = desk.now.wall_ms;
-    value.transaction_start_timestamp_ms = -1;
-    value.transaction_partitions.count = -1;
-    assert_int_equal(ot_wire_framed_encode(&ot_transaction_log_key_message, 0, &key, &key_out), OT_OK);
-    assert_int_equal(ot_wire_framed_encode(&ot_transaction_log_value_message, 1, &value, &value_out), OT_OK);
-    struct coord_txn_out out = { .key = { key_data, (uint32_t)(key_out.at - key_data), false }, .value = { value_data, (uint32_t)(value_out.at - value_data), false } };
-    txn_desk_keep(&desk, &out);
-    txn_desk_stop(&desk);
-    txn_desk_start(&desk, desk.record_count);
-}
-
-static void an_exhausted_epoch_brings_a_new_id(void **state)
-{
-    (void)state;
-    struct producer a = { "a", -1, -1 };
-    at_epoch("a", 32765);
-    assert_int_equal(init(&a), OT_OK);
-    assert_int_equal(a.epoch, 32766);
-    assert_int_equal(a.producer_id, 500);
-    struct producer goes_on = a;
-    assert_int_equal(go_on(&goes_on), OT_OK);
-    assert_int_equal(goes_on.producer_id, 1000);
-    assert_int_equal(goes_on.epoch, 0);
-    struct producer lost = a;
-    assert_int_equal(go_on(&lost), OT_OK);     /* again: the new one */
-    assert_int_equal(lost.producer_id, 1000);
-    assert_int_equal(lost.epoch, 0);
-}
-
-static void version_2_ends_the_last_epoch_with_a_new_id(void **state)
-{
-    (void)state;
-    struct producer a = { "a", -1, -1 };
-    at_epoch("a", 32765);
-    assert_int_equal(init(&a), OT_OK);
-    assert_int_equal(add(&a, "t", 0, 2), OT_OK);
-    struct producer before = a;
-    desk.hold_marks = true;
-    assert_int_equal(finish(&a, true, 2), OT_OK);
-    assert_int_equal(a.producer_id, 1000);
-    assert_int_equal(a.epoch, 0);
-    assert_int_equal(desk.marks[desk.mark_first].producer_id, 500);
-    assert_int_equal(desk.marks[desk.mark_first].producer_epoch, 32767);
-    txn_desk_stop(&desk);                      /* also over a restart */
-    txn_desk_start(&desk, desk.record_count);
-    txn_desk_mark(&desk, OT_OK);
-    desk.hold_marks = false;
-    struct producer repeated = before;
-    assert_int_equal(finish(&repeated, true, 2), OT_OK);
-    assert_int_equal(repeated.producer_id, 1000);
-    assert_int_equal(repeated.epoch, 0);
-    repeated = before;
-    assert_int_equal(finish(&repeated, false, 2), OT_ERR_INVALID_TXN_STATE);
-    assert_int_equal(add(&a, "t", 0, 2), OT_OK);
-    assert_int_equal(finish(&a, true, 2), OT_OK);
-    assert_int_equal(a.epoch, 1);
-}
-
-/* The producer has its new id before the transaction of the old one is complete, and goes on with it at once. */
-static void the_new_id_of_an_exhausted_epoch_waits_for_the_end_of_the_old_one(void **state)
-{
-    (void)state;
-    struct producer a = { "a", -1, -1 };
-    at_epoch("a", 32765);
-    assert_int_equal(init(&a), OT_OK);
-    assert_int_equal(add(&a, "t", 0, 2), OT_OK);
-    desk.hold_marks = true;
-    assert_int_equal(finish(&a, true, 2), OT_OK);
-    assert_int_equal(a.producer_id, 1000);
-    assert_int_equal(add(&a, "t", 1, 2), OT_ERR_CONCURRENT_TRANSACTIONS);
-    struct producer ends = a;
-    assert_int_equal(finish(&ends, false, 2), OT_ERR_CONCURRENT_TRANSACTIONS);
-    struct coord_txn_place place = place_of("t", 1);
-    struct coord_txn_request next = asking(COORD_TXN_ADD, &a);
-    next.places = &place;
-    next.place_count = 1;
-    next.version = 2;
-    txn_desk_ask(&desk, &next);
-    assert_false(txn_desk_answered(&next));
-    txn_desk_mark(&desk, OT_OK);
-    assert_true(txn_desk_answered(&next));
-    assert_int_equal(next.error, OT_OK);
-    assert_int_equal(look("a").producer_id, 1000);
-    assert_int_equal(state_of("a"), OT_TRANSACTION_STATE_ONGOING);
-}
-
-static void a_producer_that_goes_on_with_its_new_id_is_not_fenced(void **state)
-{
-    (void)state;
-    struct producer a = { "a", -1, -1 };
-    at_epoch("a", 32765);
-    assert_int_equal(init(&a), OT_OK);
-    assert_int_equal(add(&a, "t", 0, 2), OT_OK);
-    desk.hold_marks = true;
-    assert_int_equal(finish(&a, true, 2), OT_OK);
-    struct coord_txn_request again = init_request("a");
-    again.producer_id = a.producer_id;
-    again.producer_epoch = a.epoch;
-    txn_desk_ask(&desk, &again);
-    assert_false(txn_desk_answered(&again));
-    txn_desk_mark(&desk, OT_OK);
-    assert_true(txn_desk_answered(&again));
-    assert_int_equal(again.error, OT_OK);
-    assert_int_equal(again.producer_id_out, a.producer_id);
-    assert_int_equal(again.producer_epoch_out, 1);
-}
-
-static void a_timeout_at_the_last_epoch_fences_for_good(void **state)
-{
-    (void)state;
-    struct producer a = { "a", -1, -1 }, b = a;
-    at_epoch("a", 32765);
-    assert_int_equal(init(&a), OT_OK);
-    assert_int_equal(add(&a, "t", 0, 2), OT_OK);
-    txn_desk_pass(&desk, 60000);
-    assert_int_equal(state_of("a"), OT_TRANSACTION_STATE_COMPLETE_ABORT);
-    struct producer late = a;
-    assert_int_equal(finish(&late, false, 2), OT_ERR_PRODUCER_FENCED);
-    late.epoch = 32767;
-    assert_int_equal(add(&late, "t", 0, 2), OT_ERR_PRODUCER_FENCED);
-    assert_int_equal(finish(&late, false, 2), OT_ERR_PRODUCER_FENCED);
-    assert_int_equal(init(&b), OT_OK);
-    assert_int_equal(b.producer_id, 1000);
-    assert_int_equal(b.epoch, 0);
 }
 
 static void an_open_transaction_ends_at_its_timeout(void **state)
@@ -839,9 +607,7 @@ int main(void)
         T(version_1_commits_with_the_epoch_it_had), T(version_2_bumps_the_epoch_at_each_end), T(version_2_may_abort_what_has_no_partition),
         T(an_answer_waits_for_its_record), T(what_is_not_committed_is_refused_when_the_shard_closes), T(the_next_transaction_waits_for_the_end_of_the_one_before),
         T(a_waiting_request_is_refused_in_time), T(init_takes_over_and_aborts_what_is_open), T(without_patience_init_says_concurrent_until_it_is_done),
-        T(a_producer_that_goes_on_keeps_its_id), T(a_late_init_of_an_ended_epoch_leaves_the_newer_transaction_alone), T(an_exhausted_epoch_brings_a_new_id),
-        T(version_2_ends_the_last_epoch_with_a_new_id), T(the_new_id_of_an_exhausted_epoch_waits_for_the_end_of_the_old_one),
-        T(a_producer_that_goes_on_with_its_new_id_is_not_fenced), T(a_timeout_at_the_last_epoch_fences_for_good), T(an_open_transaction_ends_at_its_timeout),
+        T(a_producer_that_goes_on_keeps_its_id), T(a_late_init_of_an_ended_epoch_leaves_the_newer_transaction_alone), T(an_open_transaction_ends_at_its_timeout),
         T(a_timeout_counts_on_over_a_restart), T(a_transaction_without_partitions_ends_at_its_timeout_too), T(markers_are_written_again_until_they_are),
         T(a_restart_goes_on_with_what_was_decided), T(a_commit_whose_answer_was_lost_is_confirmed_after_a_restart_and_not_undone), T(an_idle_id_is_forgotten), T(an_operator_aborts_what_hangs), T(records_are_kafkas),
         T(strange_records_are_told), T(memory_and_records_are_bounded), T(a_partition_named_twice_is_one), T(nothing_is_acknowledged_whose_record_cannot_be_made),
