@@ -70,10 +70,18 @@ static enum ot_err open_folder(struct eng_log *log, const struct eng_log_open *h
     return err;
 }
 
-static void log_free(struct eng_log *log)
+/* It is held by the list alone. */
+static void let_half_swapped_go(struct eng_log *log)
 {
     for (unsigned which = ENG_SEGMENT_LOG; log->half_swapped != NULL && which <= ENG_SEGMENT_TXN; which++)
         if ((log->half_swapped_pins >> which & 1) != 0) eng_segment_release(log->half_swapped, (enum eng_segment_file)which);
+    log->half_swapped = NULL;
+    log->half_swapped_pins = 0;
+}
+
+static void log_free(struct eng_log *log)
+{
+    let_half_swapped_go(log);
     for (uint32_t i = 0; i < log->segment_count; i++) {
         eng_log_unmap(log, log->segments[i]);
         eng_segment_unref(log->segments[i]);
@@ -431,6 +439,7 @@ enum ot_err eng_log_set_aside(struct eng_log *log)
 /* The list goes too: segments that nobody reads let their files go, or blocks of files without a name would be held by the descriptors that are kept. */
 static void let_segments_go(struct eng_log *log)
 {
+    let_half_swapped_go(log);
     pthread_mutex_lock(&log->lock);
     struct eng_segment **gone = log->segments;
     const uint32_t count = log->segment_count;

@@ -576,6 +576,37 @@ static void one_failing_call_costs_a_run_and_nothing_else(void **state)
     assert_true(at > 30);
 }
 
+/* A topic is deleted after a run that failed, also where that was between the names. */
+static bool delete_after_failure(struct cx *cx, uint64_t at)
+{
+    fill_for_faults(cx);
+    ot_io_fault_at(&cx->fx.fault, OT_IO_CALL_ANY, at, OT_ERR_IO);
+    const enum ot_err got = cx_try_compact(cx);
+    const bool fired = cx->fx.fault.fired;
+    ot_io_fault_at(&cx->fx.fault, OT_IO_CALL_ANY, 0, OT_OK);
+    assert_true(fired || got == OT_OK);
+    assert_int_equal(eng_log_remove(cx->fx.log), OT_OK);
+    assert_int_not_equal(access(cx->fx.path, F_OK), 0);
+    assert_int_equal(eng_log_delete(cx->fx.log), OT_OK);
+    cx->fx.log = NULL;
+    fx_close(&cx->fx);
+    assert_int_equal(cx->fx.fault.open_fds, 0);
+    return fired;
+}
+
+static void a_log_whose_run_failed_can_be_deleted(void **state)
+{
+    struct cx *cx = *state;
+    bool fired = true;
+    uint64_t at = 1;
+    for (; fired; at++) {
+        fired = delete_after_failure(cx, at);
+        cx_free(cx);
+        cx_init(cx);
+    }
+    assert_true(at > 30);
+}
+
 /* A set of magic 1, one entry a record, and one compressed wrapper: as old folders hold them. */
 static size_t legacy_entry(uint8_t *out, int64_t offset, int8_t attributes, int64_t timestamp, const char *key, const void *value, int32_t value_bytes)
 {
@@ -658,6 +689,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_point_reached_is_clamped_at_open_and_by_truncation, setup, teardown),
         cmocka_unit_test_setup_teardown(odd_offset_deltas_supersede_nothing_later, setup, teardown),
         cmocka_unit_test_setup_teardown(one_failing_call_costs_a_run_and_nothing_else, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_log_whose_run_failed_can_be_deleted, setup, teardown),
         cmocka_unit_test_setup_teardown(old_message_formats_are_compacted_too, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
