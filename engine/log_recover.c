@@ -685,9 +685,9 @@ enum ot_err eng_log_recover(struct eng_log *log, const struct eng_log_open *how,
             return err;
         }
     }
-    /* a folder that was found may be one that a killed process made and never synced: only a clean close vouches for its name */
+    /* a folder that was found may be one that a killed process made and never synced: only a clean close with a segment, which it syncs, vouches for its name and for what is in it */
     log->dir_unsynced = !log->settled && (!how->clean || log->segment_count == 0);
-    log->metadata_unsynced = !log->settled && !how->clean && !log->metadata_missing && !ot_uuid_is_zero(&log->topic_id);
+    log->metadata_unsynced = log->dir_unsynced && !log->metadata_missing && !ot_uuid_is_zero(&log->topic_id);
     if (log->metadata_missing && (log->segment_count > 0 || how->named)) {
         err = eng_partition_metadata_write(log->io, log->dir_path, &log->topic_id, false);
         if (err != OT_OK && err != OT_ERR_NO_SPACE) return err;
