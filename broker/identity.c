@@ -196,7 +196,7 @@ void broker_identity_sweep(struct broker *broker, const struct coord_value *valu
     }
     for (uint32_t dir = 0; dir < eng_store_dir_count(store_of(broker)); dir++) {
         if (!eng_store_dir_offline(store_of(broker), dir)) {
-            ot_ignore(eng_store_scan(store_of(broker), dir, sweep_folder, &sweep), "opening the directory's partitions will tell");
+            ot_ignore(eng_store_look(store_of(broker), dir, sweep_folder, &sweep), "opening the directory's partitions will tell");
         }
     }
     ot_map_free(&sweep.deleted);

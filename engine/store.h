@@ -41,6 +41,9 @@ void eng_store_count_partition(struct eng_store *store, uint32_t dir, int32_t ch
 /* Partition folders found in a directory: each(arg, dir, name, topic, partition); folders being deleted or not ours are skipped (and *.deleted ones removed). */
 OT_MUST_CHECK enum ot_err eng_store_scan(struct eng_store *store, uint32_t dir,
     void (*each)(void *arg, uint32_t dir, const char *topic, int32_t partition), void *arg);
+/* Likewise, and removes nothing. */
+OT_MUST_CHECK enum ot_err eng_store_look(struct eng_store *store, uint32_t dir,
+    void (*each)(void *arg, uint32_t dir, const char *topic, int32_t partition), void *arg);
 /* partition.metadata of a folder: NOT_FOUND, CORRUPT. */
 OT_MUST_CHECK enum ot_err eng_store_topic_id(struct eng_store *store, uint32_t dir, const char *topic, int32_t partition, struct ot_uuid *out);
 /* A folder that belongs to no topic any more makes room for one of its name: renamed to topic-N.<hex>-stray, synced, never deleted by us. May block. */

@@ -90,8 +90,7 @@ static bool ends_with(const char *name, const char *end)
     return name_bytes > end_bytes && strcmp(name + name_bytes - end_bytes, end) == 0;
 }
 
-enum ot_err eng_store_scan(struct eng_store *store, uint32_t dir,
-    void (*each)(void *arg, uint32_t dir, const char *topic, int32_t partition), void *arg)
+static enum ot_err scan(struct eng_store *store, uint32_t dir, bool clears, void (*each)(void *arg, uint32_t dir, const char *topic, int32_t partition), void *arg)
 {
     struct eng_names names;
     char path[ENG_PATH_BYTES], topic[256];
@@ -99,6 +98,7 @@ enum ot_err eng_store_scan(struct eng_store *store, uint32_t dir,
     enum ot_err err = eng_names_load(store->io, eng_store_dir_path(store, dir), true, &names);
     for (uint32_t i = 0; i < names.count && err == OT_OK; i++) {
         if (ends_with(names.list[i], "-delete") && strchr(names.list[i], '.') != NULL) {
+            if (!clears) continue;
             if ((err = eng_path_join(path, eng_store_dir_path(store, dir), names.list[i])) != OT_OK) break;
             enum ot_err gone = eng_store_remove_tree(store->io, path);
             if (gone != OT_OK) ot_log(OT_LOG_WARN, "storage", "delete_unfinished", "dir=%s error=%s", path, ot_err_name(gone));
@@ -108,6 +108,18 @@ enum ot_err eng_store_scan(struct eng_store *store, uint32_t dir,
     }
     eng_names_free(&names);
     return err;
+}
+
+enum ot_err eng_store_scan(struct eng_store *store, uint32_t dir,
+    void (*each)(void *arg, uint32_t dir, const char *topic, int32_t partition), void *arg)
+{
+    return scan(store, dir, true, each, arg);
+}
+
+enum ot_err eng_store_look(struct eng_store *store, uint32_t dir,
+    void (*each)(void *arg, uint32_t dir, const char *topic, int32_t partition), void *arg)
+{
+    return scan(store, dir, false, each, arg);
 }
 
 enum ot_err eng_partition_metadata_read(struct ot_io *io, const char *dir_path, struct ot_uuid *out)
