@@ -48,7 +48,7 @@ struct eng_epoch_end broker_follow_end(struct broker_partition *partition, int32
     const bool leads = partition->is_leader, own = epoch == partition->leader_epoch, known = epoch <= partition->leader_epoch;
     pthread_mutex_unlock(&partition->mutex);
     if (!known || (latest >= 0 && !leads)) return end;                             /* a follower may lack its end yet */
-    return (struct eng_epoch_end){ own || latest < 0 ? epoch : latest, log_end };
+    return (struct eng_epoch_end){ own || latest < 0 ? epoch : latest, eng_log_end_offset(log) };     /* it may have copied more before it led */
 }
 
 bool broker_follow_place(struct broker_partition *partition, struct broker_follow_place *out)
