@@ -402,7 +402,8 @@ static enum ot_err cancel(struct coord_turn *turn, struct coord_partition *row)
         row->leader = -1;
         row->leader_epoch++;
     }
-    back_without(row, leads_on || !coord_may_go(row, row->adding, members) ? members | leader : 0);
+    const bool unsure = (row->isr | row->elr) == 0;           /* rule 4 has to hear them all: each may be the one that holds what was committed */
+    back_without(row, leads_on || unsure || !coord_may_go(row, row->adding, members) ? members | leader : 0);
     elect_back(turn, row);
     return OT_OK;
 }

@@ -118,6 +118,29 @@ static void a_cancelled_reassignment_keeps_those_that_rule_four_waits_for(void *
     assert_int_equal(row.adding | row.removing, 0);
 }
 
+/* As many of those of before may have lost it as held it: their number says nothing. */
+static void a_cancelled_reassignment_counts_nobody_who_may_have_lost_something(void **state)
+{
+    struct desk *desk = *state;
+    int32_t three[] = { 1, 2, 4 }, two[] = { 1, 2 };
+    come_half_way(desk);
+    assert_int_equal(alter(desk, three, 3), OT_OK);
+    for (int32_t id = 1; id <= 4; id++)
+        if (id != 3) assert_int_equal(desk_register(desk, id, (uint8_t)(20 + id), COORD_BOOT_MACHINE_CRASH), OT_OK);
+    struct coord_partition row = row_of(desk);
+    const uint64_t all = coord_replica_bit(&row, 1) | coord_replica_bit(&row, 2) | coord_replica_bit(&row, 4);
+    assert_int_equal(row.isr | row.elr, 0);
+    assert_int_equal(row.last_members, all);
+    assert_int_equal(reassign(desk, NULL, 0), OT_OK);
+    row = row_of(desk);
+    assert_int_equal(row.leader, -1);
+    assert_int_equal(row.last_members, coord_replica_bit(&row, 1) | coord_replica_bit(&row, 2) | coord_replica_bit(&row, 4));
+    assert_int_equal(__builtin_popcountll(row.last_members), 3);
+    assert_int_equal(elect_by(desk, COORD_LOSS_CRASH, 1, 0, two, 2, 0, 0), OT_ERR_INELIGIBLE_REPLICA);
+    assert_int_equal(elect_by(desk, COORD_LOSS_CRASH, 4, 0, three, 3, 0, 0), OT_OK);
+    assert_int_equal(row_of(desk).leader, 4);
+}
+
 /* 4 came with the first move; the second, which does without it, only keeps it until its end: it never was one of those of before. */
 static void a_cancelled_reassignment_does_not_keep_who_came_with_the_one_it_replaced(void **state)
 {
@@ -144,6 +167,7 @@ int main(void)
         TEST(a_cancelled_reassignment_lets_the_leader_hand_over),
         TEST(a_cancelled_reassignment_lets_nobody_go_who_is_needed_to_hold_what_was_committed),
         TEST(a_cancelled_reassignment_keeps_those_that_rule_four_waits_for),
+        TEST(a_cancelled_reassignment_counts_nobody_who_may_have_lost_something),
         TEST(a_cancelled_reassignment_does_not_keep_who_came_with_the_one_it_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
