@@ -57,7 +57,7 @@ static void moves_walk(const struct broker_view *view, void (*each)(void *arg, c
         for (int32_t i = 0; i < topic.partition_count; i++) {
             bool leaves = false;
             ot_arena_reset(&arena);
-            if (!broker_view_partition(view, &topic.id, i, &arena, &row)) continue;
+            if (!broker_view_partition(view, &topic.id, i, &arena, &row) || row.goes_back) continue;       /* it was cancelled, and may be planned anew */
             for (int32_t k = 0; k < row.removing.count; k++) leaves |= broker_view_leaving(view, row.removing.ids[k]);
             for (int32_t k = 0; k < row.adding.count; k++) leaves |= broker_view_leaving(view, row.adding.ids[k]);
             if (leaves) each(arg, &topic, &row);

@@ -287,11 +287,12 @@ static void keep(struct planning *p, const struct broker_view_topic *topic, cons
 static void plan_one(struct planning *p, const struct broker_view_topic *topic, const struct broker_view_partition *row)
 {
     static bool (*const goals[])(struct planning *, const struct broker_view_partition *, struct list *) = { balance, empty, factor };
-    struct list list = { .count = row->replicas.count };
+    const bool back = row->goes_back && p->ask->goal == BROKER_PLAN_EMPTY;         /* those that stay come first; who goes is kept by the coordinator while it is needed */
+    struct list list = { .count = row->replicas.count - (back ? row->removing.count : 0) };
     bool touched = p->ask->goal != BROKER_PLAN_EMPTY;
     for (int32_t i = 0; !touched && i < row->replicas.count; i++) touched = is_emptied(p->ask, row->replicas.ids[i]);
     if (!touched || p->out->cut || row->replicas.count < 1 || row->replicas.count > BROKER_PLAN_REPLICAS_MAX) return;
-    if (row->adding.count + row->removing.count > 0) {
+    if (row->adding.count + row->removing.count > 0 && !back) {
         p->out->busy++;
         return;
     }
