@@ -109,7 +109,7 @@ static enum ot_err reassign(const struct broker_view *view, struct ot_str topic,
     enum ot_err err = find(view, topic, partition, arena, &row, "Unable to find a topic named", "Unable to find partition", text);
     if (err != OT_OK) return err;
     if (count < 0) {                           /* whether there is one to cancel is the coordinator's to say */
-        *same_out = row.adding.count == 0 && row.removing.count == 0;
+        *same_out = row.goes_back || (row.adding.count == 0 && row.removing.count == 0);
         return OT_OK;
     }
     if ((err = check_replicas(view, replicas, count, arena, text)) != OT_OK) return err;

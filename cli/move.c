@@ -449,6 +449,7 @@ static int cancel(const struct cli_args *args, struct cli_api *api)
         else done++;
     }
     json_array_foreach(items, i, row) {
+        if (json_is_true(json_object_get(row, "goes_back"))) continue;         /* cancelled before */
         code = cancel_one(args, api, cli_json_text(row, "topic", ""), cli_json_number(row, "partition", 0));
         if (code >= 0) failed = code;
         else done++;

@@ -498,6 +498,7 @@ static void write_running(struct rest_call *call, const struct broker_view *view
     write_ids(out, "to", to, to_count);
     rest_ids_write(out, "adding", row->adding);
     rest_ids_write(out, "removing", row->removing);
+    rest_json_bool(out, "goes_back", row->goes_back);
     rest_ids_write(out, "isr", row->isr);
     rest_json_big_or_null(out, "copied_bytes", total < 0 ? -1 : done);
     rest_json_big_or_null(out, "total_bytes", total);
