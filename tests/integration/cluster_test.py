@@ -591,7 +591,8 @@ def test_records_of_a_topic_that_only_lost_voters_knew_are_set_aside(make):
     def made(topic, on):
         row = {"name": topic, "numPartitions": -1, "replicationFactor": -1, "assignments": [{"partitionIndex": 0, "brokerIds": [on]}]}
         with cluster.nodes[on].connect(timeout_s=40) as c:
-            assert c.ask("CreateTopics", 7, {"topics": [row], "timeoutMs": 20000})["topics"][0]["errorCode"] == 0
+            told = []
+            harness.until(lambda: told.append(c.ask("CreateTopics", 7, {"topics": [row], "timeoutMs": 20000})["topics"][0]["errorCode"]) or told[-1] == 0, 40, lambda: told)   # who just came back may still be fenced
             Admin(c).wait_for_leader(topic)
             assert Admin(c).produce(topic, f"of {topic}") == 0
     for i in hosts:
