@@ -46,6 +46,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct scan *scan = *state;
+    ot_exec_timer_cancel(scan->events->exec, &scan->events->timer);
     broker_events_free(scan->events);
     sim_sched_free(scan->sched);
     free(scan->broker);
