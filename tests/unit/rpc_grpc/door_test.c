@@ -18,12 +18,15 @@ static grpc_channel *channel;
 
 static size_t pool_bytes = 64 << 20;
 static struct rpc_grpc_security security;
+static void (*prepare)(void);                      /* what the next server finds: its thread reads it without a lock */
 
 static void server_open(const char *key, const char *value)
 {
     char text[400];
     const struct rpc_grpc_listener listener = { "127.0.0.1", 0 };
     fake_init();
+    if (prepare != NULL) prepare();
+    prepare = NULL;
     if (key != NULL) assert_int_equal(broker_config_set(fake.config, BROKER_SOURCE_FLAG, "test", key, value, text, sizeof text), OT_OK);
     requests = ot_pool_new("requests", pool_bytes, 0);
     responses = ot_pool_new("responses", 64 << 20, 1 << 20);
@@ -195,14 +198,16 @@ static uint64_t count_of(const uint32_t *what)
 
 static uint64_t produces(void) { return count_of(&fake.produces); }
 
+static void queued_late(void) { fake.late_queued = true; }
+
 static void appends_start_in_their_order_even_when_they_are_queued_late(void **state)
 {
     (void)state;
     static uint8_t data[65536];
     struct call call;
     uint32_t acks = 0;
+    prepare = queued_late;
     server_open(NULL, NULL);
-    fake.late_queued = true;
     call_open(&call, "/ottla.v1.Log/ProduceStream");
     for (uint8_t i = 0; i < 100; i++) call_send(&call, data, request(data, i, 100), i == 0, i == 99);
     const grpc_op first = { .op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &call.first };
@@ -226,13 +231,15 @@ static void appends_start_in_their_order_even_when_they_are_queued_late(void **s
     server_close();
 }
 
+static void produce_held(void) { fake.hold_produce = true; }
+
 static void no_more_is_read_than_may_be_in_flight(void **state)
 {
     (void)state;
     static uint8_t data[65536];
     struct call call;
+    prepare = produce_held;
     server_open("grpc.stream.inflight.bytes.max", "100000");
-    fake.hold_produce = true;
     call_open(&call, "/ottla.v1.Log/ProduceStream");
     /* two of them fill the limit; the third stays in the windows of HTTP/2, and so may be some more */
     for (uint8_t i = 0; i < 3; i++) {
@@ -264,9 +271,9 @@ static void messages_wait_in_line_for_room_in_the_pool(void **state)
     struct call call;
     uint32_t acks = 0;
     pool_bytes = 60000;                    /* room for one of them */
+    prepare = produce_held;
     server_open(NULL, NULL);
     pool_bytes = 64 << 20;
-    fake.hold_produce = true;
     call_open(&call, "/ottla.v1.Log/ProduceStream");
     for (uint8_t i = 0; i < 2; i++) call_send(&call, data, request(data, i, 40000), i == 0, i == 1);
     for (int i = 0; i < 500 && produces() < 1; i++) (void)grpc_completion_queue_next(queue, soon(10), NULL);
@@ -286,12 +293,14 @@ static void messages_wait_in_line_for_room_in_the_pool(void **state)
     server_close();
 }
 
+static void fetch_held(void) { fake.hold_fetch = true; }
+
 static void a_waiting_fetch_is_cancelled_with_its_call(void **state)
 {
     (void)state;
     struct call call;
+    prepare = fetch_held;
     server_open(NULL, NULL);
-    fake.hold_fetch = true;
     call_open(&call, "/ottla.v1.Log/Fetch");
     call_send(&call, "\x0a\x01" "a\x20\x80\x80\x04", 7, true, true);
     for (int i = 0; i < 500 && count_of(&fake.fetches) == 0; i++) (void)grpc_completion_queue_next(queue, soon(10), NULL);
@@ -476,8 +485,8 @@ static void a_member_gets_its_partitions_and_leaves(void **state)
 {
     (void)state;
     struct call call, again;
+    prepare = orders_made;
     server_open(NULL, NULL);
-    orders_made();
     consume_open(&call, JOIN_ORDERS, sizeof JOIN_ORDERS - 1);
     const struct ot_blob assignment = assignment_with(&call, 3);
     assert_int_equal(field_of(assignment, 1).bytes, 22);       /* a member id was made */
@@ -490,15 +499,20 @@ static void a_member_gets_its_partitions_and_leaves(void **state)
     server_close();
 }
 
-static void partitions_led_elsewhere_are_told_with_their_leader(void **state)
+static void orders_led_elsewhere(void)
 {
-    (void)state;
-    struct call call;
-    server_open(NULL, NULL);
     orders_made();
     fake.other_host = "there";
     fake.leader_elsewhere = 2;
     fake.row_error = OT_ERR_NOT_LEADER_OR_FOLLOWER;
+}
+
+static void partitions_led_elsewhere_are_told_with_their_leader(void **state)
+{
+    (void)state;
+    struct call call;
+    prepare = orders_led_elsewhere;
+    server_open(NULL, NULL);
     consume_open(&call, JOIN_ORDERS, sizeof JOIN_ORDERS - 1);
     struct ot_blob position = { .null = true };
     for (int i = 0; i < 20 && (position.null || field_of(position, 5).null); i++) position = field_of(assignment_with(&call, 3), 3);
@@ -524,15 +538,20 @@ static void partitions_led_elsewhere_are_told_with_their_leader(void **state)
     server_close();
 }
 
-static void a_group_that_is_coordinated_elsewhere_says_where(void **state)
+static void orders_coordinated_elsewhere(void)
 {
-    (void)state;
-    struct call call;
-    server_open(NULL, NULL);
     orders_made();
     fake.group_error = OT_ERR_NOT_COORDINATOR;
     fake.other_host = "there";
     fake.coordinator = 2;
+}
+
+static void a_group_that_is_coordinated_elsewhere_says_where(void **state)
+{
+    (void)state;
+    struct call call;
+    prepare = orders_coordinated_elsewhere;
+    server_open(NULL, NULL);
     consume_open(&call, JOIN_ORDERS, sizeof JOIN_ORDERS - 1);
     while (call_receive(&call)) {
     }
