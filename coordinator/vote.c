@@ -132,6 +132,9 @@ static bool may_stand(struct coord *coord)
 static void pre_vote(struct coord *coord)
 {
     if (!may_stand(coord)) {
+        if (coord->phase != COORD_PHASE_FOLLOWER) {
+            coord_follow(coord, -1);           /* its vote was taken from it while it stood: nobody answers it, and only who follows asks what is new */
+        }
         wait_for_leader(coord);
         return;
     }
@@ -170,8 +173,8 @@ static void pre_vote_asked(struct coord *coord, const struct coord_message *in)
 static void pre_vote_answered(struct coord *coord, struct coord_peer *peer, const struct coord_message *in)
 {
     coord->term_seen = OT_MAX(coord->term_seen, (int32_t)OT_MIN(in->round, (int64_t)INT32_MAX - 1));      /* else one that lags behind in terms never stands */
-    if (coord->phase != COORD_PHASE_PRE_VOTE || peer == NULL || in->answer != COORD_YES || in->term <= coord->term.term) {
-        return;
+    if (coord->phase != COORD_PHASE_PRE_VOTE || peer == NULL || in->answer != COORD_YES || in->term <= coord->term.term || !may_stand(coord)) {
+        return;                                /* !may_stand: it heard meanwhile that it votes no more */
     }
     peer->pre_voted = true;
     peer->unsure = in->unsure;

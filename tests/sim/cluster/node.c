@@ -270,8 +270,9 @@ void node_start(struct cluster *w, struct node *node)
     }
     node->durable_term = image.term.term;      /* a write that was cut off may be there all the same */
     node->durable_vote = image.term.voted_for;
-    if (image.has_accepted && coord_stamp_below(node->durable_accepted, image.accepted.stamp)) {
-        node->durable_accepted = image.accepted.stamp;
+    const struct coord_stamp there = image.has_accepted && coord_stamp_below(image.committed.stamp, image.accepted.stamp) ? image.accepted.stamp : image.committed.stamp;
+    if (coord_stamp_below(node->durable_accepted, there)) {    /* accepted and committed, both cut off */
+        node->durable_accepted = there;
     }
     if (!image.blank) {                        /* as it was founded, not as this start would found */
         config.cluster_id = (struct ot_str){ .null = true };
