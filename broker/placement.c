@@ -28,6 +28,15 @@ static bool has(const struct broker_view_ids *ids, int32_t id)
 
 static bool steps_back(const struct broker_view *view, int32_t id) { return broker_view_draining(view, id) || broker_view_leaving(view, id); }
 
+bool broker_another_could_lead(const struct broker_view *view, const struct broker_view_partition *row, int32_t id)
+{
+    for (int32_t i = 0; i < row->isr.count; i++) {
+        const int32_t other = row->isr.ids[i];
+        if (other != id && !has(&row->offline, other) && !steps_back(view, other)) return true;
+    }
+    return false;
+}
+
 int32_t broker_preferred(const struct broker_view *view, const struct broker_view_partition *row)
 {
     const int32_t first = row->replicas.ids[0];

@@ -19,6 +19,8 @@ OT_MUST_CHECK enum ot_err broker_elect_named(const struct broker_view *view, enu
 
 /* Whom a preferred election makes the leader: the first replica; while that one lives and is in maintenance, or whoever leads is, the first in sync that is not; the present leader when there is none. */
 int32_t broker_preferred(const struct broker_view *view, const struct broker_view_partition *row);
+/* Is another one in sync that is there and does not step back itself? */
+bool broker_another_could_lead(const struct broker_view *view, const struct broker_view_partition *row, int32_t id);
 
 /* count below 0: cancel a reassignment. OK: to be asked for. *same_out: by this view, which may be behind, there is nothing to do; the coordinator says it for good.
  * INVALID_REPLICA_ASSIGNMENT: no such broker, one twice, none at all. */

@@ -1,6 +1,7 @@
 /* The brokers: their registration and what they hold by the metadata here; version, disk and load as each says itself; when it was heard of, as the coordinator says. */
 #include "broker/control.h"
 #include "broker/log_dirs.h"
+#include "broker/placement.h"
 #include "rest/handlers.h"
 #include "rest/hop.h"
 #include "rest/inside.h"
@@ -28,15 +29,6 @@ static bool among(struct broker_view_ids ids, int32_t id)
     return false;
 }
 
-static bool another_could_lead(const struct broker_view *view, const struct broker_view_partition *row, int32_t id)
-{
-    for (int32_t i = 0; i < row->isr.count; i++) {
-        const int32_t other = row->isr.ids[i];
-        if (other != id && !among(row->offline, other) && !broker_view_draining(view, other) && !broker_view_leaving(view, other)) return true;
-    }
-    return false;
-}
-
 static void add_partition(const struct broker_view *view, const struct broker_view_partition *row, struct rest_broker_sum *sums, uint32_t count)
 {
     for (int32_t i = 0; i < row->replicas.count; i++) {
@@ -48,7 +40,7 @@ static void add_partition(const struct broker_view *view, const struct broker_vi
         sum->moving_away += among(row->removing, id);
         if (row->leader != id) continue;
         sum->leaders++;
-        sum->leaders_to_move += another_could_lead(view, row, id);
+        sum->leaders_to_move += broker_another_could_lead(view, row, id);
     }
 }
 
